@@ -1,1 +1,36 @@
-//! Under construction.
+//! What both ends of a tool connection share, and nothing that does I/O.
+//!
+//! A session starts with one [`Boot`] record on toolsrv's standard input and
+//! one [`Ready`] line in answer. From then on the same byte stream carries
+//! 9P2000. The two sides prove to each other that they know the session's
+//! [`Key`] (module [`auth`]), then the client writes a [`ToolCall`] to the
+//! file [`tree::PROC_NEW`] and reads [`Event`]s from the same fid; the last
+//! one is the [`ToolResult`].
+//!
+//! Every record is JSON, because every other language can read it, and every
+//! record refuses fields it does not know, because a misspelt limit that is
+//! silently ignored is not a limit.
+
+#![forbid(unsafe_code)]
+
+pub mod auth;
+mod boot;
+mod call;
+mod error;
+mod event;
+mod facts;
+pub mod limits;
+mod octets;
+mod report;
+mod result;
+pub mod tree;
+
+pub use auth::{Key, Nonce, Proof};
+pub use boot::{Boot, Ready};
+pub use call::{CallId, EventFormat, ShellArgs, ToolCall};
+pub use error::Error;
+pub use event::{Event, Stream};
+pub use facts::{GitFacts, HostFacts, Landlock, VersionRecord};
+pub use octets::Octets;
+pub use report::{Denial, DenialSource, Enforced, SandboxReport};
+pub use result::{Exit, ToolResult, Truncation};

@@ -1,0 +1,50 @@
+//! The numbers both ends agree on.
+
+use std::time::Duration;
+
+/// The version of the records in this crate, sent in [`crate::Boot`] and
+/// [`crate::Ready`]. It changes when an old peer would misunderstand a new one.
+pub const PROTOCOL: u32 = 1;
+
+/// Largest 9P message in bytes (msize) that either side offers.
+pub const MSIZE: u32 = 1024 * 1024;
+
+/// Largest [`crate::Boot`] record, in bytes of JSON. It holds the policy
+/// layers, which are bounded to 64 KiB a file where they are parsed.
+pub const BOOT_MAX: usize = 1024 * 1024;
+
+/// Largest [`crate::ToolCall`], in bytes of JSON.
+pub const CALL_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest call id, session or agent name, in bytes. They travel into file
+/// names and log lines, so the alphabet is fixed as well: `[A-Za-z0-9_.-]`,
+/// not starting with a dot.
+pub const NAME_MAX: usize = 64;
+
+/// What is kept of each output stream of a finished call in `proc/ID/`, in
+/// bytes. What is dropped in the middle is said in the log itself.
+pub const LOG_KEEP: usize = 256 * 1024;
+
+/// How much output [`crate::ToolResult::content`] holds at most, in bytes.
+pub const CONTENT_MAX: usize = 64 * 1024;
+
+/// How long a process tree has between SIGTERM and SIGKILL, unless the call
+/// says otherwise ([`crate::ToolCall::grace_ms`]).
+pub const GRACE: Duration = Duration::from_millis(2000);
+
+/// Calls that run at the same time in one session.
+pub const CALLS_MAX: usize = 256;
+
+/// Whether `name` may stand as a call id, a session name or an agent name.
+///
+/// An agent name may also start with `@`, which marks the person's own side
+/// (see [`crate::auth`]).
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_MAX
+        && !name.starts_with('.')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+}

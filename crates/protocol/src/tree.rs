@@ -1,0 +1,19 @@
+//! Names of the files toolsrv serves. docs/protocol.md describes each.
+
+/// Record of the running build, JSON ([`crate::VersionRecord`]).
+pub const VERSION: &str = "version";
+/// Facts of this host, JSON ([`crate::HostFacts`]).
+pub const HOST: &str = "host";
+/// The effective policy and what of it is enforced, JSON.
+pub const POLICY: &str = "policy";
+/// Gauges, JSON.
+pub const STATUS: &str = "status";
+/// Commands to toolsrv itself.
+pub const CTL: &str = "ctl";
+/// Directory of calls.
+pub const PROC: &str = "proc";
+/// Clone file: write a call, read its events.
+pub const NEW: &str = "new";
+
+/// Path of the clone file, as a walk.
+pub const PROC_NEW: [&str; 2] = [PROC, NEW];
