@@ -1,0 +1,78 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+use super::shared::{Errand, Shared};
+use crate::outbox::Outbox;
+use crate::wire::Frames;
+use crate::{Error, Rmessage};
+
+/// Answers that are handed over before other tasks of the runtime get their turn.
+const BURST: usize = 64;
+
+/// Moves bytes between the stream and the client's handles. It ends when the stream does or the last handle is gone.
+pub(super) struct Driver<R, W> {
+    shared: Arc<Shared>,
+    reader: R,
+    writer: W,
+    frames: Frames,
+    outbox: Outbox,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
+    pub(super) fn new(shared: Arc<Shared>, reader: R, writer: W) -> Self {
+        Driver {
+            shared,
+            reader,
+            writer,
+            frames: Frames::new(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        match self.poll_answers(cx) {
+            Err(error) => return Poll::Ready(error),
+            Ok(true) => cx.waker().wake_by_ref(),
+            Ok(false) => {}
+        }
+        loop {
+            if let Errand::Finish = self.shared.errand(&mut self.outbox, cx) {
+                return Poll::Ready(Error::HungUp);
+            }
+            match self.outbox.poll_write(cx, &mut self.writer) {
+                Poll::Ready(Ok(())) if self.shared.has_errand() => {}
+                Poll::Ready(Ok(())) => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Error::Io(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Reads answers; true if more may be there already.
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        for _ in 0..BURST {
+            if let Some(frame) = self.frames.next(self.shared.config.msize)? {
+                let (tag, message) = Rmessage::decode(frame)?;
+                self.shared.complete(tag, message)?;
+                continue;
+            }
+            // A new future each time: `read_buf` keeps nothing in it between polls.
+            match pin!(self.reader.read_buf(self.frames.space())).poll(cx) {
+                Poll::Ready(Ok(0)) if self.frames.at_boundary() => return Err(Error::EndOfStream),
+                Poll::Ready(Ok(0)) => return Err(Error::Truncated),
+                Poll::Ready(Ok(_)) => self.shared.heard_now(),
+                Poll::Ready(Err(error)) => return Err(Error::Io(error)),
+                Poll::Pending => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn end(self, error: Error) -> W {
+        self.shared.close(error);
+        self.writer
+    }
+}

@@ -1,0 +1,8 @@
+//! The server and the client engine, through byte streams.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the harness is test code outside of test functions"
+)]
+
+mod basics;
+mod harness;
