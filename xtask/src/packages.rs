@@ -1,0 +1,128 @@
+//! What the tests need of the machine besides cargo.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{failure::Failure, step};
+
+/// How to see that a package is there.
+enum Sign {
+    /// A program on `PATH` or in a system directory.
+    Program(&'static str),
+    /// A file that the C compiler knows the place of.
+    CompilerFile(&'static str),
+}
+
+/// The one table: what shows that it is there, Debian's package, what for.
+const NEEDED: [(Sign, &str, &str); 7] = [
+    (
+        Sign::Program("cc"),
+        "gcc",
+        "every Rust program is linked with it",
+    ),
+    (
+        Sign::CompilerFile("libc.a"),
+        "libc6-dev",
+        "the static toolsrv without musl",
+    ),
+    (
+        Sign::Program("ar"),
+        "binutils",
+        "the unwinder of the musl std",
+    ),
+    (
+        Sign::Program("git"),
+        "git",
+        "the reproducibility check; repositories in tests",
+    ),
+    (
+        Sign::Program("xz"),
+        "xz-utils",
+        "a second reader of the bundle",
+    ),
+    (
+        Sign::Program("ssh"),
+        "openssh-client",
+        "ollie starts it to reach a host",
+    ),
+    (
+        Sign::Program("sshd"),
+        "openssh-server",
+        "the host of the integration tests",
+    ),
+];
+
+/// Installs what is missing if that is possible without a question: Debian,
+/// as root. The result names what is missing afterwards.
+pub(crate) fn install() -> Result<String, String> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok("all there".to_owned());
+    }
+    let names: Vec<_> = missing.iter().map(|(package, _)| *package).collect();
+    if !is_root() || find("apt-get").is_none() {
+        return Err(sentence(&missing));
+    }
+    eprintln!("installing {}", names.join(" "));
+    let installed = apt_get(&names).or_else(|_| {
+        // The lists of a fresh machine are empty or old.
+        step::answer(Command::new("apt-get").arg("update"))?;
+        apt_get(&names)
+    });
+    match installed {
+        Ok(()) => Ok(format!("installed {}", names.join(" "))),
+        Err(failure) => Err(format!("{}: {failure}", sentence(&missing))),
+    }
+}
+
+fn apt_get(names: &[&str]) -> Result<(), Failure> {
+    step::answer(
+        Command::new("apt-get")
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(names)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
+    .map(drop)
+}
+
+fn missing() -> Vec<(&'static str, &'static str)> {
+    let absent = |sign: &Sign| match sign {
+        Sign::Program(name) => find(name).is_none(),
+        Sign::CompilerFile(name) => {
+            let flag = format!("-print-file-name={name}");
+            !step::answer(Command::new("cc").arg(flag)).is_ok_and(|path| path.starts_with('/'))
+        }
+    };
+    NEEDED
+        .iter()
+        .filter(|(sign, ..)| absent(sign))
+        .map(|(_, package, why)| (*package, *why))
+        .collect()
+}
+
+fn sentence(missing: &[(&str, &str)]) -> String {
+    let items: Vec<_> = missing
+        .iter()
+        .map(|(package, why)| format!("{package} ({why})"))
+        .collect();
+    format!("missing Debian packages: {}", items.join(", "))
+}
+
+/// A program on `PATH`, or where Debian keeps what only root usually runs.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
+}
+
+/// Whether this process may do what root may: it owns its own entry in /proc.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    std::fs::metadata(Path::new("/proc/self")).is_ok_and(|own| own.uid() == 0)
+}

@@ -1,0 +1,106 @@
+//! The same source gives the same toolsrv, wherever it lies.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    failure::{At, Failure},
+    libc::{self, Libc, Wish},
+    place::Place,
+    step::{self, Voice},
+    toolsrv,
+};
+
+/// Builds in two directories whose paths differ in length, and compares.
+pub(crate) fn twice(place: &Place, wish: Wish) -> Result<(), Failure> {
+    let libc = libc::choose(place, wish)?;
+    eprintln!("toolsrv is linked with {}", libc.reason);
+    let (one, two) = (
+        elsewhere(place, &libc, "a")?,
+        elsewhere(place, &libc, "b/further/down")?,
+    );
+    compare(&one.toolsrv, &two.toolsrv)
+}
+
+/// Builds once elsewhere and compares with the one that is in `target/dist`.
+pub(crate) fn against(place: &Place, libc: &Libc, built: &Path) -> Result<(), Failure> {
+    let other = elsewhere(place, libc, "c")?;
+    compare(built, &other.toolsrv)
+}
+
+fn compare(one: &Path, two: &Path) -> Result<(), Failure> {
+    let (first, second) = (fs::read(one).at(one)?, fs::read(two).at(two)?);
+    if first == second {
+        let sum = step::answer(Command::new("sha256sum").arg(one))?;
+        let sum = sum.split_whitespace().next().unwrap_or_default();
+        println!("toolsrv is the same from both directories: sha256 {sum}");
+        return Ok(());
+    }
+    let at = first.iter().zip(&second).position(|(one, two)| one != two);
+    Err(Failure::new(format!(
+        "{} ({} bytes) and {} ({} bytes) differ, first at byte {}",
+        one.display(),
+        first.len(),
+        two.display(),
+        second.len(),
+        at.unwrap_or(first.len().min(second.len())),
+    )))
+}
+
+/// A copy of the source, removed when dropped; the built file is kept outside
+/// of it until the comparison.
+struct Elsewhere {
+    directory: PathBuf,
+    toolsrv: PathBuf,
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // What cannot be removed from a temporary directory is the system's
+        // to clean up.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn elsewhere(place: &Place, libc: &Libc, name: &str) -> Result<Elsewhere, Failure> {
+    let directory = std::env::temp_dir().join(format!("ollie-reproducible-{}", std::process::id()));
+    let directory = directory.join(name.split('/').next().unwrap_or(name));
+    let mut copy = Elsewhere {
+        toolsrv: PathBuf::new(),
+        directory,
+    };
+    let source = copy.directory.join(name).join("source");
+    for file in files(place)? {
+        let (from, to) = (place.root.join(&file), source.join(&file));
+        // Listed by git, but removed from the work tree.
+        if !from.exists() {
+            continue;
+        }
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).at(parent)?;
+        }
+        fs::copy(&from, &to).at(&from)?;
+    }
+    let target = source.join("target");
+    copy.toolsrv = toolsrv::build(place, &source, &target, libc, Voice::Loud)?;
+    Ok(copy)
+}
+
+/// All source files: tracked ones and new ones, not what git ignores.
+fn files(place: &Place) -> Result<Vec<PathBuf>, Failure> {
+    let list = step::answer(
+        Command::new("git")
+            .args([
+                "ls-files",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+                "-z",
+            ])
+            .current_dir(&place.root),
+    )?;
+    Ok(list.split_terminator('\0').map(PathBuf::from).collect())
+}
