@@ -24,6 +24,8 @@ pub(crate) struct World {
     pub(crate) gate: Semaphore,
     /// What `gate` took, in order.
     pub(crate) taken: Mutex<Vec<Bytes>>,
+    /// Bytes that `zero` gave.
+    pub(crate) zeros: AtomicUsize,
     /// Open files that are alive.
     pub(crate) files: Count,
     /// Reads and writes that began and neither ended nor were dropped.
@@ -37,6 +39,7 @@ impl World {
             changed: Notify::new(),
             gate: Semaphore::new(0),
             taken: Mutex::default(),
+            zeros: AtomicUsize::new(0),
             files: Count::default(),
             running: Count::default(),
         })
@@ -162,6 +165,27 @@ impl Node for Leaf {
     }
 }
 
+/// A directory that holds itself.
+struct Well;
+
+impl Node for Well {
+    fn qid(&self) -> Qid {
+        Qid::directory(20)
+    }
+
+    fn stat(&self) -> Stat {
+        Stat::new("well", self.qid(), 0o555)
+    }
+
+    fn walk(&self, _name: &str) -> Result<Arc<dyn Node>, Refusal> {
+        Ok(Arc::new(Well))
+    }
+
+    fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
+        Err(Refusal::denied())
+    }
+}
+
 struct OpenLeaf {
     world: Arc<World>,
     kind: Kind,
@@ -175,7 +199,10 @@ impl File for OpenLeaf {
             match self.kind {
                 Kind::Pipe => Ok(self.world.get(count).await),
                 Kind::Gate => Ok(Bytes::from_static(b"gate")),
-                Kind::Zero => Ok(Bytes::from(vec![0; count as usize])),
+                Kind::Zero => {
+                    self.world.zeros.fetch_add(count as usize, Ordering::SeqCst);
+                    Ok(Bytes::from(vec![0; count as usize]))
+                }
                 Kind::Liar => Ok(Bytes::from(vec![0; count as usize + 1])),
                 Kind::Door => Err(Refusal::closing("the door is shut")),
                 Kind::Bomb | Kind::Mine => panic!("a read panics"),
@@ -234,7 +261,7 @@ impl Tree {
         });
         let hello = Text::new("hello", 10, || Bytes::from_static(HELLO.as_bytes()));
         let inner: Arc<dyn Node> = Arc::new(Directory::new("sub", 11, vec![Arc::new(hello)]));
-        let files = leaves.into_iter().chain([inner]).collect();
+        let files = leaves.into_iter().chain([inner, Arc::new(Well)]).collect();
         Directory::new("/", 1, files)
     }
 }
@@ -325,6 +352,23 @@ impl Peer {
         let mut peer = Self::connect(world);
         peer.attach().await;
         peer
+    }
+
+    pub(crate) fn connect_guarded(world: &Arc<World>) -> Self {
+        let tree = Tree {
+            world: Arc::clone(world),
+            auth: true,
+        };
+        Self::connect_with(tree, ServerConfig::default(), 1 << 20)
+    }
+
+    /// The rest of the answers, then how the server ended.
+    pub(crate) async fn end(mut self) -> (Vec<(Tag, Rmessage)>, Result<(), Error>) {
+        let mut answers = Vec::new();
+        while let Some(answer) = self.next().await {
+            answers.push(answer);
+        }
+        (answers, self.server.await.unwrap())
     }
 
     pub(crate) async fn attach(&mut self) {

@@ -5,4 +5,8 @@
 )]
 
 mod basics;
+mod flush;
+mod handshake;
 mod harness;
+mod hostile;
+mod order;
