@@ -1,0 +1,193 @@
+//! When a directory must not be given to tools as a whole.
+//!
+//! Landlock cannot subtract: whoever grants a directory grants everything
+//! below it. So `{CWD}` is not granted where "everything below it" includes
+//! what no tool may have.
+
+use std::path::{Path, PathBuf};
+
+use crate::HostView;
+
+/// What keeps secrets, below HOME. `~/.config` is not a whole: programs keep
+/// plain settings there.
+const STORES_IN_HOME: [&str; 17] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/op",
+    ".config/sops",
+    ".password-store",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/containers",
+];
+
+/// What keeps secrets on the host itself.
+const STORES_ON_HOST: [&str; 5] = [
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/pki/tls/private",
+    "/etc/wireguard",
+    "/root/.ssh",
+];
+
+/// Trees that are not files but the machine. Root would own its disks in
+/// `/dev`.
+const MACHINE: [&str; 4] = ["/dev", "/proc", "/sys", "/boot"];
+
+/// What may never lie inside a directory that tools get as a whole.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    home: Option<PathBuf>,
+    kept: Vec<(PathBuf, &'static str)>,
+    programs: Vec<PathBuf>,
+}
+
+impl Guard {
+    pub(crate) fn new(view: &HostView<'_>) -> Self {
+        let home = view.home.map(resolved);
+        let stores = STORES_IN_HOME
+            .iter()
+            .filter_map(|s| view.home.map(|h| h.join(s)))
+            .chain(STORES_ON_HOST.iter().map(PathBuf::from))
+            .map(|p| (resolved(&p), "a place of private keys"));
+        let roots = view
+            .ollie_roots
+            .iter()
+            .map(|p| (resolved(p), "a directory of ollie's own"));
+        Self {
+            home,
+            kept: stores.chain(roots).collect(),
+            // Relative entries, the empty one among them, mean the current
+            // directory wherever it is, so they say nothing about this one.
+            programs: view
+                .path
+                .map(|p| std::env::split_paths(p).collect::<Vec<_>>())
+                .unwrap_or_default()
+                .iter()
+                .filter(|p| p.is_absolute())
+                .map(|p| resolved(p))
+                .collect(),
+        }
+    }
+
+    /// Why `dir`, a canonical path, is not given as a whole; `None` when it
+    /// may be.
+    pub(crate) fn refuses(&self, dir: &Path) -> Option<String> {
+        if dir == Path::new("/") {
+            return Some("it is the root directory".into());
+        }
+        if let Some(home) = &self.home {
+            if dir == home {
+                return Some("it is the home directory".into());
+            }
+            if home.starts_with(dir) {
+                return Some(format!("it contains the home directory {}", home.display()));
+            }
+        }
+        if let Some(tree) = MACHINE.iter().find(|m| dir.starts_with(m)) {
+            return Some(format!("it lies in {tree}, which is the machine itself"));
+        }
+        self.touches_kept(dir).or_else(|| {
+            let program = self.programs.iter().find(|p| p.starts_with(dir))?;
+            Some(format!(
+                "it contains {}, a directory on PATH",
+                program.display()
+            ))
+        })
+    }
+
+    /// Why even reading `path` is never given by host detection.
+    pub(crate) fn touches_kept(&self, path: &Path) -> Option<String> {
+        self.kept.iter().find_map(|(kept, what)| {
+            if kept.starts_with(path) {
+                Some(format!("it contains {}, {what}", kept.display()))
+            } else if path.starts_with(kept) {
+                Some(format!("it lies in {}, {what}", kept.display()))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Directories on PATH, resolved.
+    pub(crate) fn programs(&self) -> &[PathBuf] {
+        &self.programs
+    }
+
+    /// Whether `path` is HOME or one of the directories above it.
+    pub(crate) fn holds_home(&self, path: &Path) -> bool {
+        self.home.as_deref().is_some_and(|h| h.starts_with(path))
+    }
+}
+
+/// The canonical path, or the path itself where it does not exist: a store
+/// that is made later must be guarded as well.
+fn resolved(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn only_a_directory_that_holds_nothing_private_is_given() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        let home = top.join("home/u");
+        for dir in [
+            ".ssh/sub",
+            ".cache/ollie/bin",
+            "src/app",
+            "bin",
+            ".config/gcloud",
+        ] {
+            std::fs::create_dir_all(home.join(dir)).unwrap();
+        }
+        std::os::unix::fs::symlink(&home, top.join("link")).unwrap();
+        let roots = [home.join(".cache/ollie")];
+        let path = format!("/usr/bin::.:{}", home.join("bin").display());
+        let view = HostView {
+            cwd: &home,
+            home: Some(&home),
+            tmpdir: None,
+            path: Some(OsStr::new(&path)),
+            tools_path: None,
+            ollie_roots: &roots,
+            env: &|_| None,
+            identity: None,
+        };
+        let guard = Guard::new(&view);
+        for (dir, because) in [
+            (PathBuf::from("/"), "root directory"),
+            (home.clone(), "home directory"),
+            (top.clone(), "contains the home"),
+            (home.join(".ssh"), "private keys"),
+            (home.join(".ssh/sub"), "lies in"),
+            (home.join(".config"), "gcloud"),
+            (home.join(".cache"), "ollie"),
+            (home.join(".cache/ollie/bin"), "ollie"),
+            (home.join("bin"), "on PATH"),
+            (PathBuf::from("/usr"), "on PATH"),
+            (PathBuf::from("/etc"), "private keys"),
+            (PathBuf::from("/dev/shm"), "machine"),
+        ] {
+            let reason = guard.refuses(&dir).unwrap_or_default();
+            assert!(reason.contains(because), "{}: {reason}", dir.display());
+        }
+        // A name that only begins like a store is not one.
+        for dir in ["src", "src/app", ".sshfoo", "binaries"] {
+            assert_eq!(guard.refuses(&home.join(dir)), None, "{dir}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! After a failed call: what of it was the policy.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use ollie_protocol::{Denial, DenialSource};
+
+use crate::show::visible;
+use crate::{Operation, Policy, modebits, stderr};
+
+/// The most denials told for one call.
+const MAX_DENIALS: usize = 8;
+
+/// The most lines and bytes looked at, from the end.
+const MAX_LINES: usize = 200;
+const MAX_BYTES: usize = 64 * 1024;
+
+impl Policy {
+    /// Explains a failed call: which of the paths in its arguments and its
+    /// error messages the policy does not allow.
+    ///
+    /// The kernel tells an unprivileged process nothing, so this is inferred,
+    /// and each [`Denial`] says so. A path that the policy allows is never
+    /// blamed on it, nor one that mode bits would refuse anyway, because the
+    /// line that would allow it would not help. At most 8 are told.
+    #[must_use]
+    pub fn denials(
+        &self,
+        argv: &[impl AsRef<OsStr>],
+        cwd: &Path,
+        stderr_tail: &[u8],
+    ) -> Vec<Denial> {
+        let tail = &stderr_tail[stderr_tail.len().saturating_sub(MAX_BYTES)..];
+        let text = String::from_utf8_lossy(tail);
+        let mut denials: Vec<Denial> = Vec::new();
+        let mut unexplained = false;
+        for line in text.lines().rev().take(MAX_LINES) {
+            let Some(complaint) = stderr::read(line) else {
+                continue;
+            };
+            let before = denials.len();
+            // A shell names a file in the same words when it cannot write to
+            // it and when it is no program; only a redirection writes.
+            let writes = !complaint.by_shell || redirects(argv);
+            for path in &complaint.paths {
+                self.blame(complaint.tried, writes, &cwd.join(path), &mut denials);
+            }
+            unexplained |= denials.len() == before;
+        }
+        // Programs that say only "permission denied" leave the arguments.
+        if unexplained && denials.is_empty() {
+            for word in argv.iter().skip(1).map(AsRef::as_ref) {
+                if looks_like_path(word) {
+                    self.blame(None, true, &cwd.join(word), &mut denials);
+                }
+            }
+        }
+        denials.reverse();
+        denials
+    }
+
+    fn blame(
+        &self,
+        tried: Option<Operation>,
+        writes: bool,
+        path: &Path,
+        denials: &mut Vec<Denial>,
+    ) {
+        let guesses: &[Operation] = match tried {
+            Some(Operation::Create) => &[Operation::Create, Operation::Write],
+            Some(Operation::Write) => &[Operation::Write],
+            Some(Operation::Remove) => &[Operation::Remove],
+            Some(Operation::Execute) => &[Operation::Execute, Operation::Read],
+            Some(Operation::Read) => &[Operation::Read],
+            // The words do not tell. What the policy refuses first is it; a
+            // socket is asked as a socket.
+            Some(Operation::Connect) | None if is_socket(path) => &[Operation::Connect],
+            _ if writes => &[Operation::Read, Operation::Write, Operation::Execute],
+            _ => &[Operation::Read, Operation::Execute],
+        };
+        for operation in guesses {
+            if *operation == Operation::Execute && !is_program(path) {
+                continue;
+            }
+            let verdict = self.why(*operation, path);
+            let bits_allow = self
+                .identity
+                .as_ref()
+                .is_none_or(|who| modebits::allow(who, *operation, &verdict.path));
+            match (verdict.allowed, bits_allow) {
+                (true, true) => continue,
+                // Mode bits refuse what was tried first; that is the whole
+                // explanation, and it is not the policy's.
+                (_, false) => return,
+                (false, true) => {}
+            }
+            let denial = Denial {
+                operation: operation.word().to_owned(),
+                target: visible(&verdict.path),
+                source: DenialSource::Inferred,
+                nearest: verdict.rule.map(|r| r.to_string()),
+                allow: verdict.allow,
+            };
+            let told = denials.iter().any(|d| d.target == denial.target);
+            if !told && denials.len() < MAX_DENIALS {
+                denials.push(denial);
+            }
+            return;
+        }
+    }
+}
+
+fn looks_like_path(word: &OsStr) -> bool {
+    let text = word.to_string_lossy();
+    text.contains('/') && !text.contains(char::is_whitespace) && !text.contains("://")
+}
+
+fn redirects(argv: &[impl AsRef<OsStr>]) -> bool {
+    argv.iter()
+        .any(|word| word.as_ref().to_string_lossy().contains('>'))
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|m| m.file_type().is_socket())
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}

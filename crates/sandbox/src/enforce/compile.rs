@@ -1,0 +1,78 @@
+use ollie_protocol::{Enforced, SandboxReport};
+
+use super::degraded::missing;
+use super::enforcement::{Enforcement, Limit, Plan};
+use super::{probe, ruleset, sys};
+use crate::seccomp::{Processor, filter};
+use crate::{Error, Policy};
+
+/// Compiles a policy for this kernel. Done once per session and policy; the
+/// result is applied to any number of calls.
+///
+/// `yolo` is the person's explicit choice to go without a sandbox: the
+/// result then enforces nothing, and its report says so.
+///
+/// # Errors
+/// [`Error::NoLandlock`] when the kernel has no usable Landlock, with the
+/// reason and the way out; [`Error::Missing`] when `best_effort` is false and
+/// single rights are missing; [`Error::Ruleset`] when the kernel refuses the
+/// ruleset; [`Error::Architecture`] on a processor without a system call
+/// table.
+pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
+    let abi = sys::landlock_abi();
+    let mut report = SandboxReport {
+        profile: policy.profile.clone(),
+        enforced: Enforced::None,
+        landlock_abi: abi.unwrap_or(0),
+        degraded: Vec::new(),
+        denied: Vec::new(),
+        notes: policy.notes.clone(),
+        env_withheld: 0,
+    };
+    if yolo {
+        report.degraded.push(
+            "nothing is enforced: --yolo was given, the call can do all that its user can"
+                .to_owned(),
+        );
+        return Ok(Enforcement::new(None, Plan::default(), report));
+    }
+    let abi = abi.map_err(probe::refusal)?;
+    let processor = Processor::current().ok_or(Error::Architecture)?;
+    let missing = missing(policy, abi);
+    if !policy.best_effort.value && !missing.is_empty() {
+        return Err(Error::Missing { missing });
+    }
+    let Some(fd) = ruleset::build(policy, &mut report.notes)? else {
+        return Err(probe::refusal(libc::EOPNOTSUPP));
+    };
+    report.enforced = if missing.is_empty() {
+        Enforced::Full
+    } else {
+        Enforced::Partial
+    };
+    report.degraded = missing;
+    let plan = Plan {
+        confined: true,
+        last_capability: sys::last_capability(),
+        limits: limits(policy),
+        filter: filter(processor, policy.network()),
+    };
+    Ok(Enforcement::new(Some(fd), plan, report))
+}
+
+fn limits(policy: &Policy) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    if let Some(files) = &policy.limits.open_files {
+        limits.push(Limit {
+            resource: sys::NOFILE,
+            most: files.value,
+        });
+    }
+    if let Some(size) = &policy.limits.file_size_mb {
+        limits.push(Limit {
+            resource: sys::FSIZE,
+            most: size.value.saturating_mul(1 << 20),
+        });
+    }
+    limits
+}

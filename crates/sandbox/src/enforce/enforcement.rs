@@ -1,0 +1,137 @@
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ollie_protocol::SandboxReport;
+use serde::{Deserialize, Serialize};
+
+use super::sys;
+use crate::seccomp::Instruction;
+
+/// A policy that is ready to be applied to a process.
+///
+/// It holds the Landlock ruleset as a descriptor, which must stay open until
+/// the last [`Enforcement::restrict_self`], and everything else as plain data
+/// that no call has to compute again.
+#[derive(Debug)]
+pub struct Enforcement {
+    ruleset: Option<OwnedFd>,
+    plan: Plan,
+    report: SandboxReport,
+}
+
+/// What `restrict_self` does, computed before any fork. The default is what
+/// `--yolo` asks for: nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    pub(crate) confined: bool,
+    pub(crate) last_capability: u32,
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) filter: Vec<Instruction>,
+}
+
+/// A ceiling for one resource of setrlimit(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limit {
+    pub(crate) resource: u32,
+    pub(crate) most: u64,
+}
+
+/// Which part of [`Enforcement::restrict_self`] failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Step {
+    /// prlimit(2).
+    Limits = 1,
+    /// prctl(2), PR_SET_NO_NEW_PRIVS.
+    NoNewPrivileges = 2,
+    /// landlock_restrict_self(2).
+    Landlock = 3,
+    /// prctl(2), PR_CAP_AMBIENT and PR_CAPBSET_DROP; capset(2).
+    Capabilities = 4,
+    /// seccomp(2), SECCOMP_SET_MODE_FILTER.
+    Seccomp = 5,
+}
+
+impl Step {
+    /// The step of this number, as a child reports it through a pipe.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [
+            Self::Limits,
+            Self::NoNewPrivileges,
+            Self::Landlock,
+            Self::Capabilities,
+            Self::Seccomp,
+        ]
+        .into_iter()
+        .find(|s| *s as u8 == number)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Limits => "resource limits",
+            Self::NoNewPrivileges => "no_new_privs",
+            Self::Landlock => "the Landlock ruleset",
+            Self::Capabilities => "dropping capabilities",
+            Self::Seccomp => "the seccomp filter",
+        })
+    }
+}
+
+impl Enforcement {
+    pub(crate) fn new(ruleset: Option<OwnedFd>, plan: Plan, report: SandboxReport) -> Self {
+        Self {
+            ruleset,
+            plan,
+            report,
+        }
+    }
+
+    /// Confines the calling thread, for good. For the child between fork and
+    /// exec: it makes system calls and does nothing else, no allocation, no
+    /// lock, no panic.
+    ///
+    /// In this order: resource limits, no_new_privs, Landlock, all
+    /// capabilities (ambient, bounding, permitted, effective, inheritable),
+    /// seccomp. close_range(2) and execve(2) are allowed afterwards.
+    /// With `--yolo` it does nothing.
+    ///
+    /// # Errors
+    /// The step that failed and its errno. The child must then exit and not
+    /// exec.
+    pub fn restrict_self(&self) -> Result<(), (Step, i32)> {
+        match (&self.ruleset, self.plan.confined) {
+            (Some(fd), true) => sys::confine(fd.as_fd(), &self.plan),
+            // `from_parts` and `compile` make no such pair; if there were one,
+            // nothing may run.
+            (None, true) => Err((Step::Landlock, libc::EBADF)),
+            (_, false) => Ok(()),
+        }
+    }
+
+    /// What is in force, for every result. `denied` and `env_withheld` are
+    /// filled in per call.
+    #[must_use]
+    pub fn report(&self) -> &SandboxReport {
+        &self.report
+    }
+
+    /// Whether anything is enforced; false with `--yolo` only.
+    #[must_use]
+    pub fn is_confined(&self) -> bool {
+        self.plan.confined
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn ruleset(&self) -> Option<BorrowedFd<'_>> {
+        self.ruleset.as_ref().map(AsFd::as_fd)
+    }
+}

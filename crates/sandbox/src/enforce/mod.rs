@@ -1,0 +1,15 @@
+//! The side that runs tools: a policy compiled for this kernel.
+
+mod compile;
+mod degraded;
+mod enforcement;
+mod identity;
+mod parts;
+mod probe;
+mod rights;
+mod ruleset;
+mod sys;
+
+pub use compile::compile;
+pub use enforcement::{Enforcement, Step};
+pub use probe::probe;

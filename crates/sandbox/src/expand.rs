@@ -1,0 +1,284 @@
+//! From rules as written to rules as they hold on this host.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::cwd::Guard;
+use crate::detect::{Found, detect};
+use crate::policy::{Place, Skipped, Socket};
+use crate::show::{is_personal, visible};
+use crate::variable::{Expanded, expand as variables};
+use crate::{Error, Grant, HostView, Layer, Layered, Origin, Policy, Sourced, environment};
+
+impl Layered {
+    /// Resolves every rule on this host.
+    ///
+    /// Variables are expanded and paths made canonical. A path that does not
+    /// exist is skipped, with a note where a person named it. What lies on
+    /// this host only (the Nix store, directories on PATH, the repository of a
+    /// git worktree) is added with the origin `host`. `{CWD}` is left out where
+    /// it holds more than a project, and a note says so.
+    ///
+    /// # Errors
+    /// [`Error::Rule`] for a rule that is not one, or that is to be dropped
+    /// and lies inside a granted directory; [`Error::Resolve`] when the
+    /// working directory does not exist; [`Error::TooLarge`].
+    pub fn expand(&self, view: &HostView<'_>) -> Result<Policy, Error> {
+        self.check()?;
+        let cwd = std::fs::canonicalize(view.cwd).map_err(|source| Error::Resolve {
+            what: "the working directory",
+            path: view.cwd.to_owned(),
+            source,
+        })?;
+        let mut work = Work {
+            view,
+            guard: Guard::new(view),
+            cwd,
+            grants: Vec::new(),
+            skipped: Vec::new(),
+            notes: self.notes.clone(),
+        };
+        for rule in &self.filesystem {
+            if let Some(path) = work.resolve(&rule.path, &rule.origin)? {
+                work.add(Grant {
+                    access: rule.access,
+                    path,
+                    written: rule.path.clone(),
+                    origin: rule.origin.clone(),
+                });
+            }
+        }
+        for found in detect(view, &work.cwd, &work.guard) {
+            work.add_found(found);
+        }
+        let mut sockets = Vec::new();
+        for rule in &self.unix_sockets {
+            if let Some(path) = work.resolve(&rule.value, &rule.origin)? {
+                sockets.push(Socket {
+                    path,
+                    written: rule.value.clone(),
+                    origin: rule.origin.clone(),
+                });
+            }
+        }
+        work.drop_filesystem(&self.drop.filesystem)?;
+        work.drop_sockets(&self.drop.unix_sockets, &mut sockets)?;
+        for name in self.env.iter().chain(&self.drop.env) {
+            if let Some(message) = environment::problem(&name.value) {
+                return Err(rule_error(&name.origin, &name.value, message));
+            }
+        }
+        work.warn_of_writable_programs();
+        Ok(Policy {
+            profile: self.profile.clone(),
+            cwd: work.cwd,
+            home: view.home.map(|h| Place(h.to_owned())),
+            tmpdir: view.tmpdir.map(|t| Place(t.to_owned())),
+            grants: work.grants,
+            sockets,
+            network: self.network.clone(),
+            env: self.env.clone(),
+            env_dropped: self.drop.env.clone(),
+            limits: self.limits.clone(),
+            best_effort: self.best_effort.clone(),
+            skipped: work.skipped,
+            notes: work.notes,
+            identity: view.identity.cloned(),
+        })
+    }
+}
+
+struct Work<'a> {
+    view: &'a HostView<'a>,
+    guard: Guard,
+    cwd: PathBuf,
+    grants: Vec<Grant>,
+    skipped: Vec<Skipped>,
+    notes: Vec<String>,
+}
+
+impl Work<'_> {
+    /// The canonical path of a rule, or `None` and a reason kept.
+    fn resolve(&mut self, written: &str, origin: &Origin) -> Result<Option<PathBuf>, Error> {
+        let (path, names_cwd) = match variables(written, self.view, &self.cwd) {
+            Expanded::Path { path, names_cwd } => (path, names_cwd),
+            Expanded::Absent(name) => {
+                return Ok(self.skip(written, origin, format!("{name} is not known here")));
+            }
+            // A project file is shared between hosts; a variable that only
+            // some of them set is no mistake in it.
+            Expanded::Wrong(message) if origin.layer == Layer::Project => {
+                return Ok(self.skip(written, origin, message));
+            }
+            Expanded::Wrong(message) => return Err(rule_error(origin, written, message)),
+        };
+        let canonical = match std::fs::canonicalize(&path) {
+            Ok(canonical) => canonical,
+            Err(error) => {
+                let why = match error.kind() {
+                    io::ErrorKind::NotFound if written.contains('*') => {
+                        "does not exist; `*` stands for itself in a path".to_owned()
+                    }
+                    io::ErrorKind::NotFound => "does not exist".to_owned(),
+                    _ => format!("cannot be resolved: {error}"),
+                };
+                return Ok(self.skip(written, origin, why));
+            }
+        };
+        if names_cwd {
+            if let Some(reason) = self.guard.refuses(&canonical) {
+                self.refuse_cwd(written, origin, &canonical, &reason);
+                return Ok(None);
+            }
+            // A tool may have made this link in an earlier call.
+            if lexical(&path).starts_with(&self.cwd) && !canonical.starts_with(&self.cwd) {
+                let why = format!(
+                    "a symbolic link leads out of the working directory, to {}; name the target itself",
+                    visible(&canonical)
+                );
+                return Ok(self.skip(written, origin, why));
+            }
+        }
+        Ok(Some(canonical))
+    }
+
+    fn skip(&mut self, written: &str, origin: &Origin, why: String) -> Option<PathBuf> {
+        let skipped = Skipped {
+            written: written.to_owned(),
+            origin: origin.clone(),
+            why,
+        };
+        if is_personal(origin.layer) {
+            self.notes.push(format!("rule not applied: {skipped}"));
+        }
+        self.skipped.push(skipped);
+        None
+    }
+
+    fn refuse_cwd(&mut self, written: &str, origin: &Origin, dir: &Path, reason: &str) {
+        let note = format!(
+            "{written} is not granted, because {} must not be given to tools as a whole: {reason}. Use --cwd to name a project directory",
+            visible(dir)
+        );
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+        self.skipped.push(Skipped {
+            written: written.to_owned(),
+            origin: origin.clone(),
+            why: reason.to_owned(),
+        });
+    }
+
+    /// The same rule twice is kept once: `/bin` and `/usr/bin` on a merged
+    /// system.
+    fn add(&mut self, grant: Grant) {
+        let known = |g: &Grant| g.path == grant.path && g.access == grant.access;
+        if !self.grants.iter().any(known) {
+            self.grants.push(grant);
+        }
+    }
+
+    /// What was detected is told only where it adds something.
+    fn add_found(&mut self, found: Found) {
+        let covered = self
+            .grants
+            .iter()
+            .any(|g| g.covers(&found.path) && g.access.union(found.access) == g.access);
+        if !covered {
+            self.grants.push(Grant {
+                access: found.access,
+                written: found.path.to_string_lossy().into_owned(),
+                path: found.path,
+                origin: Origin::host(found.what),
+            });
+        }
+    }
+
+    fn drop_filesystem(&mut self, drops: &[Sourced<String>]) -> Result<(), Error> {
+        for drop in drops {
+            let dropped = self.dropped_path(drop)?;
+            self.grants.retain(|g| !g.path.starts_with(&dropped));
+            // Landlock cannot take a part out of a directory it gave, so this
+            // would be a rule that does nothing.
+            if let Some(over) = self.grants.iter().find(|g| g.covers(&dropped)) {
+                let message = format!(
+                    "it lies inside the rule {over}, and a part of a granted directory cannot be taken away; drop {} and grant what is needed of it",
+                    visible(Path::new(&over.written))
+                );
+                return Err(rule_error(&drop.origin, &drop.value, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_sockets(
+        &self,
+        drops: &[Sourced<String>],
+        sockets: &mut Vec<Socket>,
+    ) -> Result<(), Error> {
+        for drop in drops {
+            let dropped = self.dropped_path(drop)?;
+            sockets.retain(|s| !s.path.starts_with(&dropped));
+        }
+        Ok(())
+    }
+
+    /// What is to be dropped need not exist, but it must be understood.
+    fn dropped_path(&self, drop: &Sourced<String>) -> Result<PathBuf, Error> {
+        match variables(&drop.value, self.view, &self.cwd) {
+            Expanded::Path { path, .. } => {
+                Ok(std::fs::canonicalize(&path).unwrap_or_else(|_| lexical(&path)))
+            }
+            Expanded::Absent(name) => Err(rule_error(
+                &drop.origin,
+                &drop.value,
+                format!("{name} is not known here, so it cannot be dropped"),
+            )),
+            Expanded::Wrong(message) => Err(rule_error(&drop.origin, &drop.value, message)),
+        }
+    }
+
+    /// A tool that can write a program of the person's can run as the person
+    /// later, outside of any sandbox.
+    fn warn_of_writable_programs(&mut self) {
+        for program in self.guard.programs() {
+            if let Some(grant) = self
+                .grants
+                .iter()
+                .find(|g| g.access.writes() && g.covers(program))
+            {
+                let note = format!(
+                    "tools can replace programs in {}, which is on PATH, because of the rule {grant}",
+                    visible(program)
+                );
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+        }
+    }
+}
+
+fn rule_error(origin: &Origin, value: &str, message: String) -> Error {
+    Error::Rule {
+        origin: origin.clone(),
+        value: value.to_owned(),
+        message,
+    }
+}
+
+/// The path with `.` and `..` taken out by their text alone.
+pub(crate) fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
+}

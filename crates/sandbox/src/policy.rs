@@ -1,0 +1,110 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Grant, Identity, Limits, Network, Origin, Sourced};
+
+/// A policy as it holds on one host, for one working directory.
+///
+/// Made by [`crate::Layered::expand`]. It is plain data: what is in force is
+/// what `compile` made of it, and that is frozen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    pub(crate) profile: String,
+    #[serde(with = "crate::octets_path")]
+    pub(crate) cwd: PathBuf,
+    pub(crate) home: Option<Place>,
+    pub(crate) tmpdir: Option<Place>,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) network: Sourced<Network>,
+    pub(crate) env: Vec<Sourced<String>>,
+    pub(crate) env_dropped: Vec<Sourced<String>>,
+    pub(crate) limits: Limits,
+    pub(crate) best_effort: Sourced<bool>,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) identity: Option<Identity>,
+}
+
+/// A directory, in a form that JSON can hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Place(#[serde(with = "crate::octets_path")] pub(crate) PathBuf);
+
+/// A pathname Unix socket that tools may connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Socket {
+    #[serde(with = "crate::octets_path")]
+    pub(crate) path: PathBuf,
+    pub(crate) written: String,
+    pub(crate) origin: Origin,
+}
+
+/// A rule that does not apply here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Skipped {
+    pub(crate) written: String,
+    pub(crate) origin: Origin,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written = crate::show::visible(Path::new(&self.written));
+        write!(f, "{written} ({}): {}", self.origin, self.why)
+    }
+}
+
+impl Policy {
+    /// The profile it started from.
+    #[must_use]
+    pub fn profile(&self) -> &str {
+        &self.profile
+    }
+
+    /// The canonical working directory.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// The file-system rules in force, each with a canonical path.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// What the network may be used for.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network.value
+    }
+
+    /// The ceilings. `processes` and `memory_mb` are left to whoever runs the
+    /// call.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the person should know in every result: above all why `{CWD}` is
+    /// not granted, and which of their own rules do not apply.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The whole policy as JSON, for `policy show --json` and the file
+    /// `policy`; `serde_json` reads it back into a [`Policy`].
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        // Every field is a string, a number, a list or a struct of those, for
+        // which serde_json has no error.
+        serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
+    }
+}

@@ -1,0 +1,205 @@
+//! The program.
+
+use super::assembler::{
+    Answer, Assembler, Instruction, JUMP_ANY_BIT, JUMP_AT_LEAST, JUMP_EQUAL, Word,
+};
+use super::table::{EACCES, EAFNOSUPPORT, ENOSYS, EPERM, EPROTONOSUPPORT, REFUSALS};
+use crate::Network;
+
+/// A processor whose system calls are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processor {
+    X86_64,
+    Aarch64,
+}
+
+/// The system calls whose arguments matter.
+struct Numbers {
+    /// AUDIT_ARCH_* of linux/audit.h.
+    architecture: u32,
+    clone: u32,
+    unshare: u32,
+    ioctl: u32,
+    socket: u32,
+    socketpair: u32,
+    sendto: u32,
+    sendmsg: u32,
+    sendmmsg: u32,
+}
+
+impl Processor {
+    /// The one this program was built for.
+    pub(crate) fn current() -> Option<Self> {
+        if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
+            Some(Self::X86_64)
+        } else if cfg!(target_arch = "aarch64") {
+            Some(Self::Aarch64)
+        } else {
+            None
+        }
+    }
+
+    fn numbers(self) -> Numbers {
+        match self {
+            Self::X86_64 => Numbers {
+                architecture: 0xc000_003e,
+                clone: 56,
+                unshare: 272,
+                ioctl: 16,
+                socket: 41,
+                socketpair: 53,
+                sendto: 44,
+                sendmsg: 46,
+                sendmmsg: 307,
+            },
+            Self::Aarch64 => Numbers {
+                architecture: 0xc000_00b7,
+                clone: 220,
+                unshare: 97,
+                ioctl: 29,
+                socket: 198,
+                socketpair: 199,
+                sendto: 206,
+                sendmsg: 211,
+                sendmmsg: 269,
+            },
+        }
+    }
+}
+
+/// __X32_SYSCALL_BIT: the second table of x86_64 has every call again under
+/// other numbers, past any list.
+const X32: u32 = 0x4000_0000;
+
+/// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
+const NEW_NAMESPACE: u32 = 0x7e02_0000;
+/// CLONE_NEWTIME, which only unshare takes; in clone it is part of a signal.
+const NEW_TIME: u32 = 0x80;
+
+/// TIOCSTI types into a terminal as if the person did, TIOCLINUX pastes into
+/// a console, TIOCCONS takes the console's output.
+const TERMINAL_REQUESTS: [u32; 3] = [0x5412, 0x541c, 0x541d];
+
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const AF_NETLINK: u32 = 16;
+const NETLINK_ROUTE: u32 = 0;
+const SOCK_TYPE_MASK: u32 = 0xf;
+const SOCK_STREAM: u32 = 1;
+const SOCK_DGRAM: u32 = 2;
+const IPPROTO_IP: u32 = 0;
+const IPPROTO_TCP: u32 = 6;
+/// ICMP, TCP, UDP, ICMPv6, UDP-Lite, MPTCP.
+const USUAL_PROTOCOLS: [u32; 6] = [1, 6, 17, 58, 136, 262];
+/// Connects inside a send, where Landlock's rule on connect is not asked.
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+
+/// The filter for one processor and one rule on the network.
+pub(crate) fn filter(processor: Processor, network: &Network) -> Vec<Instruction> {
+    let numbers = processor.numbers();
+    let mut asm = Assembler::default();
+    // A program for another instruction set numbers its calls differently.
+    // There is no errno that would make it stop; the kernel's own page
+    // (Documentation/userspace-api/seccomp_filter.rst) advises to kill.
+    asm.load(Word::Architecture);
+    asm.answer_unless(JUMP_EQUAL, numbers.architecture, Answer::KillProcess);
+    asm.load(Word::Number);
+    if processor == Processor::X86_64 {
+        asm.answer_if(JUMP_AT_LEAST, X32, Answer::Errno(ENOSYS));
+    }
+    for row in REFUSALS {
+        let number = match processor {
+            Processor::X86_64 => row.x86_64,
+            Processor::Aarch64 => row.aarch64,
+        };
+        if let Some(number) = number {
+            asm.answer_if(JUMP_EQUAL, number, Answer::Errno(row.errno));
+        }
+    }
+    asm.block_if_equal(numbers.clone, |asm| {
+        refuse_bits(asm, 0, NEW_NAMESPACE);
+    });
+    asm.block_if_equal(numbers.unshare, |asm| {
+        refuse_bits(asm, 0, NEW_NAMESPACE | NEW_TIME);
+    });
+    asm.block_if_equal(numbers.ioctl, |asm| {
+        asm.load(Word::Low(1));
+        for request in TERMINAL_REQUESTS {
+            asm.answer_if(JUMP_EQUAL, request, Answer::Errno(EPERM));
+        }
+        asm.answer(Answer::Allow);
+    });
+    asm.block_if_equal(numbers.socket, |asm| socket(asm, network));
+    asm.block_if_equal(numbers.socketpair, |asm| {
+        asm.load(Word::Low(0));
+        asm.answer_unless(JUMP_EQUAL, AF_UNIX, Answer::Errno(EAFNOSUPPORT));
+        asm.answer(Answer::Allow);
+    });
+    if network.is_restricted() {
+        for (number, flags) in [
+            (numbers.sendto, 3),
+            (numbers.sendmsg, 2),
+            (numbers.sendmmsg, 3),
+        ] {
+            asm.block_if_equal(number, |asm| refuse_bits(asm, flags, MSG_FASTOPEN));
+        }
+    }
+    asm.answer(Answer::Allow);
+    asm.finish()
+}
+
+fn refuse_bits(asm: &mut Assembler, argument: u32, bits: u32) {
+    asm.load(Word::Low(argument));
+    asm.answer_if(JUMP_ANY_BIT, bits, Answer::Errno(EPERM));
+    asm.answer(Answer::Allow);
+}
+
+/// Families are an allow list: vsock reaches the hypervisor, packet sockets
+/// the wire, and the others are code of the kernel that hardly anyone runs.
+fn socket(asm: &mut Assembler, network: &Network) {
+    asm.load(Word::Low(0));
+    asm.answer_if(JUMP_EQUAL, AF_UNIX, Answer::Allow);
+    asm.block_if_equal(AF_NETLINK, |asm| {
+        // libc lists interfaces over it.
+        asm.load(Word::Low(2));
+        asm.answer_unless(JUMP_EQUAL, NETLINK_ROUTE, Answer::Errno(EPROTONOSUPPORT));
+        asm.answer(Answer::Allow);
+    });
+    for family in [AF_INET, AF_INET6] {
+        asm.block_if_equal(family, |asm| internet(asm, network));
+    }
+    asm.answer(Answer::Errno(EAFNOSUPPORT));
+}
+
+fn internet(asm: &mut Assembler, network: &Network) {
+    match network {
+        Network::None => asm.answer(Answer::Errno(EACCES)),
+        Network::Tcp { .. } => {
+            // Landlock's port rules see plain TCP only: not MPTCP, and UDP not
+            // before ABI 10.
+            asm.load(Word::Low(1));
+            asm.and(SOCK_TYPE_MASK);
+            asm.answer_unless(JUMP_EQUAL, SOCK_STREAM, Answer::Errno(EACCES));
+            asm.load(Word::Low(2));
+            asm.answer_if(JUMP_EQUAL, IPPROTO_IP, Answer::Allow);
+            asm.answer_if(JUMP_EQUAL, IPPROTO_TCP, Answer::Allow);
+            asm.answer(Answer::Errno(EACCES));
+        }
+        Network::Unrestricted => {
+            asm.load(Word::Low(1));
+            asm.and(SOCK_TYPE_MASK);
+            for kind in [SOCK_STREAM, SOCK_DGRAM] {
+                asm.block_if_equal(kind, |asm| {
+                    asm.load(Word::Low(2));
+                    asm.answer_if(JUMP_EQUAL, IPPROTO_IP, Answer::Allow);
+                    for protocol in USUAL_PROTOCOLS {
+                        asm.answer_if(JUMP_EQUAL, protocol, Answer::Allow);
+                    }
+                    asm.answer(Answer::Errno(EPROTONOSUPPORT));
+                });
+            }
+            asm.answer(Answer::Errno(EPERM));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Paths in the messages of programs that were refused something.
+//!
+//! There is no common form. What is read here are the shapes of coreutils,
+//! the shells, Python, git, Go, Rust and Node.
+
+use crate::Operation;
+
+/// What one line says: the paths it names, and what was tried where the words
+/// tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) paths: Vec<String>,
+    pub(crate) tried: Option<Operation>,
+    /// Whether a shell speaks.
+    pub(crate) by_shell: bool,
+}
+
+/// The messages of strerror(3) for EACCES, EPERM and EXDEV, and their names.
+const REFUSALS: [&str; 7] = [
+    "permission denied",
+    "operation not permitted",
+    "invalid cross-device link",
+    "eacces",
+    "eperm",
+    "exdev",
+    "access is denied",
+];
+
+/// Words that tell what was tried, the more telling ones first.
+const VERBS: [(&str, Operation); 22] = [
+    ("cannot create", Operation::Create),
+    ("can't create", Operation::Create),
+    ("could not create", Operation::Create),
+    ("failed to create", Operation::Create),
+    ("unable to create", Operation::Create),
+    ("could not lock", Operation::Create),
+    ("cannot touch", Operation::Write),
+    ("for writing", Operation::Write),
+    ("failed to write", Operation::Write),
+    ("mkdir", Operation::Create),
+    ("cannot make", Operation::Create),
+    ("cannot remove", Operation::Remove),
+    ("cannot unlink", Operation::Remove),
+    ("failed to remove", Operation::Remove),
+    ("unlink", Operation::Remove),
+    ("cannot move", Operation::Create),
+    ("cannot rename", Operation::Create),
+    ("failed to rename", Operation::Create),
+    ("cannot execute", Operation::Execute),
+    ("failed to execute", Operation::Execute),
+    ("exec", Operation::Execute),
+    ("for reading", Operation::Read),
+];
+
+/// The most paths taken from one line.
+const MAX_PATHS: usize = 4;
+
+/// Reads one line; `None` when it is no refusal.
+pub(crate) fn read(line: &str) -> Option<Complaint> {
+    let lower = line.to_ascii_lowercase();
+    if !REFUSALS.iter().any(|r| lower.contains(r)) {
+        return None;
+    }
+    let tried = VERBS
+        .iter()
+        .find(|(verb, _)| lower.contains(verb))
+        .map(|(_, op)| *op);
+    let mut paths = Vec::new();
+    for candidate in quoted(line).into_iter().chain(bare(line)) {
+        if paths.len() < MAX_PATHS && !paths.contains(&candidate) {
+            paths.push(candidate);
+        }
+    }
+    let first = line.split(':').next().unwrap_or_default();
+    let name = first.rsplit('/').next().unwrap_or_default();
+    Some(Complaint {
+        paths,
+        tried,
+        by_shell: ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name),
+    })
+}
+
+/// `'...'`, `"..."`, `` `...` `` and the typographic pairs of coreutils.
+fn quoted(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(['\'', '"', '`', '\u{2018}', '\u{201c}']) {
+        let opening = rest[at..].chars().next().unwrap_or('\'');
+        let closing: &[char] = match opening {
+            '\u{2018}' => &['\u{2019}'],
+            '\u{201c}' => &['\u{201d}'],
+            '`' => &['`', '\''],
+            '"' => &['"'],
+            _ => &['\''],
+        };
+        let inner = &rest[at + opening.len_utf8()..];
+        let Some(end) = inner.find(closing) else {
+            break;
+        };
+        if !inner[..end].is_empty() {
+            found.push(inner[..end].to_owned());
+        }
+        let after = inner[end..].chars().next().map_or(1, char::len_utf8);
+        rest = &inner[end + after..];
+    }
+    found
+}
+
+/// Parts between colons: `cat: /a b: Permission denied`, `sh: 1: cannot create
+/// /a: Permission denied`. A part is taken whole when it begins like a path,
+/// else its last word that looks like one.
+fn bare(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in line.split(": ") {
+        let part = part.trim().trim_end_matches([':', '.', ',', ')']);
+        if part.contains(['\'', '"', '`', '\u{2018}']) || part.is_empty() {
+            continue;
+        }
+        let words = || part.split_whitespace().rev();
+        if part.starts_with(['/', '.', '~']) {
+            found.push(part.to_owned());
+        } else if let Some(word) = words().find(|w| w.contains('/')) {
+            found.push(word.trim_start_matches('(').to_owned());
+        } else if !part.contains(' ') && part.contains('.') {
+            found.push(part.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differently_shaped_programs_are_understood() {
+        for (line, path, tried) in [
+            ("cat: /h/.ssh/id: Permission denied", "/h/.ssh/id", None),
+            (
+                "sh: 1: cannot create /h/x: Permission denied",
+                "/h/x",
+                Some(Operation::Create),
+            ),
+            (
+                "bash: line 1: /h/.bashrc: Permission denied",
+                "/h/.bashrc",
+                None,
+            ),
+            ("zsh:1: permission denied: /h/x", "/h/x", None),
+            (
+                "PermissionError: [Errno 13] Permission denied: '/h/a b'",
+                "/h/a b",
+                None,
+            ),
+            (
+                "fatal: could not open '/h/.gitconfig' for reading: Permission denied",
+                "/h/.gitconfig",
+                Some(Operation::Read),
+            ),
+            (
+                "error: could not lock config file /h/.gitconfig: Permission denied",
+                "/h/.gitconfig",
+                Some(Operation::Create),
+            ),
+            (
+                "cp: cannot create regular file '/h/b': Permission denied",
+                "/h/b",
+                Some(Operation::Create),
+            ),
+            (
+                "touch: cannot touch \u{2018}/h/t\u{2019}: Permission denied",
+                "/h/t",
+                Some(Operation::Write),
+            ),
+            (
+                "mv: cannot move 'a' to '/h/b': Invalid cross-device link",
+                "/h/b",
+                Some(Operation::Create),
+            ),
+            ("open /h/go.mod: permission denied", "/h/go.mod", None),
+            (
+                "Error: EACCES: permission denied, open '/h/x.js'",
+                "/h/x.js",
+                None,
+            ),
+            ("failed to write `/h/Cargo.lock`", "", None),
+            (
+                "rm: cannot remove '/h/f': Permission denied",
+                "/h/f",
+                Some(Operation::Remove),
+            ),
+        ] {
+            match read(line) {
+                Some(complaint) => {
+                    assert!(
+                        complaint.paths.iter().any(|p| p == path),
+                        "{line}: {complaint:?}"
+                    );
+                    assert_eq!(complaint.tried, tried, "{line}");
+                }
+                None => assert!(path.is_empty(), "{line}"),
+            }
+        }
+    }
+
+    #[test]
+    fn other_failures_are_no_refusals() {
+        for line in [
+            "cat: /x: No such file or directory",
+            "",
+            "error[E0308]: mismatched types",
+        ] {
+            assert_eq!(read(line), None);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_makes_it_panic(line in "\\PC{0,80}") {
+            let _ = read(&format!("{line} permission denied"));
+            let _ = read(&format!("permission denied{line}"));
+        }
+    }
+}
