@@ -112,7 +112,12 @@ impl Place {
                 command.env_remove(name);
             }
         }
-        for name in ["CARGO", "RUST_RECURSION_COUNT", "RUSTUP_TOOLCHAIN"] {
+        for name in [
+            "CARGO",
+            "RUST_RECURSION_COUNT",
+            "RUSTUP_TOOLCHAIN",
+            "RUSTUP_TOOLCHAIN_SOURCE",
+        ] {
             command.env_remove(name);
         }
         let Some(paths) = env::var_os("LD_LIBRARY_PATH") else {

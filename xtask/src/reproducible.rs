@@ -50,8 +50,7 @@ fn compare(one: &Path, two: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// A copy of the source, removed when dropped; the built file is kept outside
-/// of it until the comparison.
+/// A copy of the source with what was built in it, removed when dropped.
 struct Elsewhere {
     directory: PathBuf,
     toolsrv: PathBuf,
@@ -75,8 +74,8 @@ fn elsewhere(place: &Place, libc: &Libc, name: &str) -> Result<Elsewhere, Failur
     let source = copy.directory.join(name).join("source");
     for file in files(place)? {
         let (from, to) = (place.root.join(&file), source.join(&file));
-        // Listed by git, but removed from the work tree.
-        if !from.exists() {
+        // Listed by git, but removed from the work tree; or a submodule.
+        if !from.is_file() {
             continue;
         }
         if let Some(parent) = to.parent() {
@@ -89,18 +88,36 @@ fn elsewhere(place: &Place, libc: &Libc, name: &str) -> Result<Elsewhere, Failur
     Ok(copy)
 }
 
-/// All source files: tracked ones and new ones, not what git ignores.
+/// All source files: tracked ones and new ones, not what git ignores. In an
+/// unpacked archive of the source there is no git; there, all but `target`.
 fn files(place: &Place) -> Result<Vec<PathBuf>, Failure> {
+    if !place.root.join(".git").exists() {
+        let mut files = Vec::new();
+        walk(&place.root, Path::new(""), &mut files)?;
+        return Ok(files);
+    }
     let list = step::answer(
         Command::new("git")
-            .args([
-                "ls-files",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-                "-z",
-            ])
+            .args(["ls-files", "--cached", "--others"])
+            .args(["--exclude-standard", "-z"])
             .current_dir(&place.root),
     )?;
     Ok(list.split_terminator('\0').map(PathBuf::from).collect())
+}
+
+fn walk(root: &Path, below: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let directory = root.join(below);
+    for entry in fs::read_dir(&directory).at(&directory)? {
+        let entry = entry.at(&directory)?;
+        let path = below.join(entry.file_name());
+        if path == Path::new("target") {
+            continue;
+        }
+        if entry.file_type().at(&directory)?.is_dir() {
+            walk(root, &path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
 }

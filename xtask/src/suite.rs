@@ -25,9 +25,15 @@ pub(crate) fn run(place: &Place, full: bool) -> Result<(), Failure> {
         Err(missing) => Ok(Done::No(missing)),
     });
     tally.part("format", || {
+        if !has(place, "fmt") {
+            return Ok(Done::No("rustfmt is not installed".into()));
+        }
         cargo(place, &["fmt", "--all", "--check"]).map(|()| Done::Yes("rustfmt".into()))
     });
     tally.part("lints", || {
+        if !has(place, "clippy") {
+            return Ok(Done::No("clippy is not installed".into()));
+        }
         let clippy = [
             "clippy",
             "--workspace",
@@ -79,6 +85,15 @@ fn cargo(place: &Place, arguments: &[&str]) -> Result<(), Failure> {
     )
 }
 
+/// Whether cargo has this command.
+fn has(place: &Place, command: &str) -> bool {
+    place
+        .cargo(&place.root, &place.target)
+        .args([command, "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
 /// What users are sent is linked with musl, so that is what is tested, if it
 /// can be had.
 fn musl_std(place: &Place) -> Result<Done, Failure> {
@@ -95,11 +110,7 @@ fn musl_std(place: &Place) -> Result<Done, Failure> {
 
 fn tests(place: &Place, closing: &mut Vec<String>) -> Result<Done, Failure> {
     let mut command = place.cargo(&place.root, &place.target);
-    let nextest = place
-        .cargo(&place.root, &place.target)
-        .args(["nextest", "--version"])
-        .output()
-        .is_ok_and(|output| output.status.success());
+    let nextest = has(place, "nextest");
     if nextest {
         command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
     } else {

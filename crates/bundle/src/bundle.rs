@@ -28,7 +28,7 @@ impl Bundle {
     /// Reads and verifies a bundle file.
     ///
     /// Costs the memory of all its files, at most [`limits::TOTAL`]. Where
-    /// the manifest is enough, [`Manifest::read`] is about a hundred times
+    /// the manifest is enough, [`Manifest::read`] is some hundred times
     /// faster.
     ///
     /// # Errors
