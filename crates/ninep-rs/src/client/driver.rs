@@ -9,8 +9,9 @@ use crate::outbox::Outbox;
 use crate::wire::Frames;
 use crate::{Error, Rmessage};
 
-/// Answers that are handed over before other tasks of the runtime get their turn.
+/// Answers, and bytes of answers, that are handed over before those who wait for them get their turn.
 const BURST: usize = 64;
+const BURST_BYTES: usize = 128 * 1024;
 
 /// Moves bytes between the stream and the client's handles. It ends when the stream does or the last handle is gone.
 pub(super) struct Driver<R, W> {
@@ -53,8 +54,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Reads answers; true if more may be there already.
     fn poll_answers(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        let mut bytes = 0;
         for _ in 0..BURST {
+            if bytes > BURST_BYTES {
+                break;
+            }
             if let Some(frame) = self.frames.next(self.shared.config.msize)? {
+                bytes += frame.len();
                 let (tag, message) = Rmessage::decode(frame)?;
                 self.shared.complete(tag, message)?;
                 continue;

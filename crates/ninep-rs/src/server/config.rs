@@ -18,8 +18,9 @@ pub struct ServerConfig {
     pub requests: usize,
     /// Fids at once. Default 4096. One more is refused.
     pub fids: usize,
-    /// Bytes of answers that wait for the peer to read them. Default 256 KiB. From there on neither are requests read
-    /// nor reads carried on, so at most this, one message and the errors of `requests` are held.
+    /// Bytes of answers that wait for the peer to read them. Default 64 KiB. From there on neither are requests read
+    /// nor reads carried on, so at most this, one message and the errors of `requests` are held. A small answer waits
+    /// for so much at most, beside what the kernel holds; more of it makes nothing faster.
     pub output: usize,
     /// How long a connection that is being closed waits for the peer to read its last answers. Default 1 s.
     pub linger: Duration,
@@ -35,7 +36,7 @@ impl Default for ServerConfig {
             attach_deadline: Some(Duration::from_secs(10)),
             requests: 64,
             fids: 4096,
-            output: 256 * 1024,
+            output: 64 * 1024,
             linger: Duration::from_secs(1),
             trace: None,
         }
