@@ -6,7 +6,8 @@ use std::path::Path;
 use ollie_protocol::{Denial, DenialSource};
 
 use crate::show::visible;
-use crate::{Operation, Policy, modebits, stderr};
+use crate::stderr::{self, Complaint};
+use crate::{Operation, Policy, modebits};
 
 /// The most denials told for one call.
 const MAX_DENIALS: usize = 8;
@@ -39,11 +40,9 @@ impl Policy {
                 continue;
             };
             let before = denials.len();
-            // A shell names a file in the same words when it cannot write to
-            // it and when it is no program; only a redirection writes.
-            let writes = !complaint.by_shell || redirects(argv);
             for path in &complaint.paths {
-                self.blame(complaint.tried, writes, &cwd.join(path), &mut denials);
+                let guesses = guesses(&complaint, argv, path);
+                self.blame(guesses, &cwd.join(path), &mut denials);
             }
             unexplained |= denials.len() == before;
         }
@@ -51,7 +50,7 @@ impl Policy {
         if unexplained && denials.is_empty() {
             for word in argv.iter().skip(1).map(AsRef::as_ref) {
                 if looks_like_path(word) {
-                    self.blame(None, true, &cwd.join(word), &mut denials);
+                    self.blame(&UNKNOWN, &cwd.join(word), &mut denials);
                 }
             }
         }
@@ -59,24 +58,10 @@ impl Policy {
         denials
     }
 
-    fn blame(
-        &self,
-        tried: Option<Operation>,
-        writes: bool,
-        path: &Path,
-        denials: &mut Vec<Denial>,
-    ) {
-        let guesses: &[Operation] = match tried {
-            Some(Operation::Create) => &[Operation::Create, Operation::Write],
-            Some(Operation::Write) => &[Operation::Write],
-            Some(Operation::Remove) => &[Operation::Remove],
-            Some(Operation::Execute) => &[Operation::Execute, Operation::Read],
-            Some(Operation::Read) => &[Operation::Read],
-            // The words do not tell. What the policy refuses first is it; a
-            // socket is asked as a socket.
-            Some(Operation::Connect) | None if is_socket(path) => &[Operation::Connect],
-            _ if writes => &[Operation::Read, Operation::Write, Operation::Execute],
-            _ => &[Operation::Read, Operation::Execute],
+    fn blame(&self, guesses: &[Operation], path: &Path, denials: &mut Vec<Denial>) {
+        let guesses = match is_socket(path) {
+            true => &[Operation::Connect],
+            false => guesses,
         };
         for operation in guesses {
             if *operation == Operation::Execute && !is_program(path) {
@@ -115,9 +100,39 @@ fn looks_like_path(word: &OsStr) -> bool {
     text.contains('/') && !text.contains(char::is_whitespace) && !text.contains("://")
 }
 
-fn redirects(argv: &[impl AsRef<OsStr>]) -> bool {
-    argv.iter()
-        .any(|word| word.as_ref().to_string_lossy().contains('>'))
+/// What may have been tried, the likelier first.
+fn guesses(complaint: &Complaint, argv: &[impl AsRef<OsStr>], path: &str) -> &'static [Operation] {
+    match complaint.tried {
+        Some(Operation::Create) => &[Operation::Create],
+        Some(Operation::Write) => &[Operation::Write],
+        Some(Operation::Remove) => &[Operation::Remove],
+        Some(Operation::Execute) => &[Operation::Execute, Operation::Read],
+        Some(Operation::Read) => &[Operation::Read],
+        Some(Operation::Connect) => &[Operation::Connect],
+        // A shell names a file in the same words when it cannot write to it
+        // and when it is no program. Only a redirection writes.
+        None if complaint.by_shell && redirects(argv, path) => &[Operation::Write],
+        None if complaint.by_shell => &[Operation::Read, Operation::Execute],
+        None => &UNKNOWN,
+    }
+}
+
+const UNKNOWN: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Execute];
+
+/// Whether a script in `argv` has a `>` before the name of `path`. The names
+/// are compared and not the paths, because the script's has not been through
+/// the shell.
+fn redirects(argv: &[impl AsRef<OsStr>], path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    argv.iter().any(|word| {
+        let text = word.as_ref().to_string_lossy().into_owned();
+        text.split('>').skip(1).any(|after| {
+            let after = after.trim_start_matches(['|', '&', ' ', '\t', '"', '\'']);
+            let end = after.find(|c: char| c.is_whitespace() || ";|&)\"'".contains(c));
+            let token = &after[..end.unwrap_or(after.len())];
+            token.rsplit('/').next() == Some(name)
+        })
+    })
 }
 
 fn is_socket(path: &Path) -> bool {

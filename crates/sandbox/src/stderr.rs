@@ -27,9 +27,14 @@ const REFUSALS: [&str; 7] = [
 ];
 
 /// Words that tell what was tried, the more telling ones first.
-const VERBS: [(&str, Operation); 22] = [
-    ("cannot create", Operation::Create),
-    ("can't create", Operation::Create),
+const VERBS: [(&str, Operation); 26] = [
+    ("cannot create directory", Operation::Create),
+    ("cannot create symbolic", Operation::Create),
+    ("cannot create hard", Operation::Create),
+    ("failed to create directory", Operation::Create),
+    // Of a file: it may be there already and only not writable.
+    ("cannot create", Operation::Write),
+    ("can't create", Operation::Write),
     ("could not create", Operation::Create),
     ("failed to create", Operation::Create),
     ("unable to create", Operation::Create),
@@ -73,9 +78,10 @@ pub(crate) fn read(line: &str) -> Option<Complaint> {
     }
     let first = line.split(':').next().unwrap_or_default();
     let name = first.rsplit('/').next().unwrap_or_default();
+    let only_writes = ["tee", "touch", "truncate"].contains(&name);
     Some(Complaint {
         paths,
-        tried,
+        tried: tried.or(only_writes.then_some(Operation::Write)),
         by_shell: ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name),
     })
 }
@@ -139,7 +145,7 @@ mod tests {
             (
                 "sh: 1: cannot create /h/x: Permission denied",
                 "/h/x",
-                Some(Operation::Create),
+                Some(Operation::Write),
             ),
             (
                 "bash: line 1: /h/.bashrc: Permission denied",
@@ -165,7 +171,7 @@ mod tests {
             (
                 "cp: cannot create regular file '/h/b': Permission denied",
                 "/h/b",
-                Some(Operation::Create),
+                Some(Operation::Write),
             ),
             (
                 "touch: cannot touch \u{2018}/h/t\u{2019}: Permission denied",

@@ -1,0 +1,162 @@
+//! What must work.
+
+use std::fs;
+
+use ollie_sandbox::Document;
+
+use crate::cases::Case;
+use crate::world::World;
+
+pub(crate) const ALL: &[Case] = &[
+    ("a_shell_does_what_shells_do", shell),
+    ("git_commits", git),
+    ("a_compiler_compiles", compiler),
+    ("own_sockets_and_own_processes_work", own),
+    ("the_same_enforcement_serves_many_calls", many),
+    ("a_failed_call_is_explained", explained),
+];
+
+fn works(world: &World, script: &str) -> String {
+    let output = world.sh(script);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{script}`: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn shell(world: &World) {
+    works(world, "echo x > /dev/null; head -c 8 /dev/urandom | wc -c");
+    assert_eq!(works(world, "cat <<E\nhere\nE\n"), "here\n");
+    assert_eq!(works(world, "bash -c 'cat <<< word'"), "word\n");
+    assert_eq!(works(world, "yes | head -2"), "y\ny\n");
+    assert_eq!(works(world, "cat /proc/self/comm"), "cat\n");
+    assert_eq!(
+        works(world, "(echo a > /dev/stdout; echo b > /dev/fd/1) | cat"),
+        "a\nb\n"
+    );
+    works(
+        world,
+        "t=$(mktemp) && echo x > $t && case $t in $TMPDIR/*) ;; *) exit 1;; esac",
+    );
+    works(
+        world,
+        "mkdir -p a/b c && echo x > a/b/f && mv a/b/f c/ && mv a d && rm -r d c",
+    );
+    works(
+        world,
+        "ln -s file s && cat s && ln file h && chmod 600 file && touch file",
+    );
+    works(
+        world,
+        "cp /bin/true t && ./t && mkfifo p && (cat p & echo x > p; wait)",
+    );
+    works(world, "sleep 5 & kill $!; wait $!; [ $? -gt 128 ]");
+    works(
+        world,
+        "id -un; date; nproc; getent hosts localhost; uname -a",
+    );
+}
+
+fn git(world: &World) {
+    works(
+        world,
+        "git init -q . && git add file && git commit -qm one && git log --oneline \
+         && git checkout -q -b other && echo more >> file && git commit -qam two \
+         && git checkout -q - && git merge -q other && git gc -q && git status --short",
+    );
+    assert_eq!(works(world, "git log --format=%an -1"), "A\n");
+}
+
+fn compiler(world: &World) {
+    fs::write(
+        world.project.join("m.c"),
+        "#include <stdio.h>\nint main(){puts(\"hi\");}\n",
+    )
+    .unwrap();
+    assert_eq!(works(world, "cc -o m m.c && ./m"), "hi\n");
+}
+
+fn own(world: &World) {
+    assert_eq!(world.attempt(&["own-socket", "sock"]), "ok");
+    assert_eq!(world.attempt(&["ptrace-own"]), "ok");
+}
+
+fn many(world: &World) {
+    let enforcement = world.enforcement(&Document::default());
+    for _ in 0..200 {
+        let output = world.sh_under(&enforcement, "cat ~/.bashrc; cat file");
+        assert_eq!(output.stdout, b"text\n");
+    }
+}
+
+/// Five programs with five ways to say it, and one that mode bits refuse.
+fn explained(world: &World) {
+    let policy = world.policy(&Document::default());
+    let enforcement = world.enforcement(&Document::default());
+    let key = world.home.join(".ssh/id_ed25519");
+    let bashrc = world.home.join(".bashrc");
+    let dir = world.home.join("dir");
+    for (script, operation, target, allow) in [
+        (
+            "cat ~/.ssh/id_ed25519",
+            "read",
+            &key,
+            Some(r#"filesystem: { ro: ["{HOME}/.ssh/id_ed25519"] }"#),
+        ),
+        (
+            "echo x >> ~/.bashrc",
+            "write",
+            &bashrc,
+            Some(r#"filesystem: { rw: ["{HOME}/.bashrc"] }"#),
+        ),
+        (
+            "bash -c 'echo x >> ~/.bashrc'",
+            "write",
+            &bashrc,
+            Some(r#"filesystem: { rw: ["{HOME}/.bashrc"] }"#),
+        ),
+        (
+            "cp file ~/.bashrc",
+            "write",
+            &bashrc,
+            Some(r#"filesystem: { rw: ["{HOME}/.bashrc"] }"#),
+        ),
+        ("mkdir ~/dir", "create", &dir, None),
+        (
+            "git config -f ~/.ssh/id_ed25519 -l",
+            "read",
+            &key,
+            Some(r#"filesystem: { ro: ["{HOME}/.ssh/id_ed25519"] }"#),
+        ),
+        (
+            "tee ~/.bashrc < file",
+            "write",
+            &bashrc,
+            Some(r#"filesystem: { rw: ["{HOME}/.bashrc"] }"#),
+        ),
+    ] {
+        let output = world.sh_under(&enforcement, script);
+        assert!(!output.status.success(), "`{script}`");
+        let denials = policy.denials(&["sh", "-c", script], &world.project, &output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let denial = denials
+            .first()
+            .unwrap_or_else(|| panic!("`{script}`: {stderr}"));
+        assert_eq!(
+            denial.target,
+            target.display().to_string(),
+            "`{script}`: {stderr}"
+        );
+        assert_eq!(
+            (denial.operation.as_str(), denial.allow.as_deref()),
+            (operation, allow),
+            "`{script}`: {stderr}"
+        );
+    }
+    let script = "chmod 0 file; cat file";
+    let output = world.sh_under(&enforcement, script);
+    assert!(!output.status.success());
+    assert_eq!(
+        policy.denials(&["sh", "-c", script], &world.project, &output.stderr),
+        []
+    );
+}

@@ -1,0 +1,193 @@
+//! A home with keys in it, a project, and a way to run something confined.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use ollie_sandbox::{Access, Document, Enforcement, HostView, Identity, Policy, compile, layer};
+
+/// As whom a case runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    Myself,
+    Nobody,
+}
+
+const NOBODY: u32 = 65534;
+
+impl Who {
+    /// The user of the test, and an ordinary one where that is root.
+    pub(crate) fn possible() -> Vec<Self> {
+        match is_root() {
+            true => vec![Self::Myself, Self::Nobody],
+            false => vec![Self::Myself],
+        }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Myself if is_root() => "root",
+            Self::Myself => "this user",
+            Self::Nobody => "an ordinary user",
+        })
+    }
+}
+
+fn is_root() -> bool {
+    // SAFETY: it cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+pub(crate) struct World {
+    who: Who,
+    pub(crate) home: PathBuf,
+    pub(crate) project: PathBuf,
+    pub(crate) tmpdir: PathBuf,
+    pub(crate) top: PathBuf,
+    program: PathBuf,
+    _keep: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new(who: Who) -> Self {
+        let keep = tempfile::tempdir().unwrap();
+        let top = keep.path().canonicalize().unwrap();
+        fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
+        let home = top.join("home");
+        let world = Self {
+            who,
+            project: home.join("project"),
+            tmpdir: top.join("tmp"),
+            program: top.join("program/attempt"),
+            home,
+            top,
+            _keep: keep,
+        };
+        for dir in [".ssh", ".sshfoo", "project", "project2"] {
+            fs::create_dir_all(world.home.join(dir)).unwrap();
+        }
+        for dir in [&world.tmpdir, &world.top.join("program")] {
+            fs::create_dir(dir).unwrap();
+        }
+        for (file, text) in [
+            (".ssh/id_ed25519", "SECRET"),
+            (".sshfoo/key", "SECRET"),
+            (".bashrc", "# mine\n"),
+            (
+                ".gitconfig",
+                "[user]\n\tname = A\n\temail = a@example.org\n",
+            ),
+            ("project/file", "text\n"),
+            ("project2/file", "SECRET"),
+        ] {
+            fs::write(world.home.join(file), text).unwrap();
+        }
+        fs::copy(std::env::current_exe().unwrap(), &world.program).unwrap();
+        if who == Who::Nobody {
+            chown_all(&world.home);
+            chown_all(&world.tmpdir);
+        }
+        world
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        match self.who {
+            Who::Myself => Identity::of_this_process().unwrap(),
+            Who::Nobody => Identity {
+                uid: NOBODY,
+                gid: NOBODY,
+                groups: Vec::new(),
+            },
+        }
+    }
+
+    /// The default profile with `extra` on top.
+    pub(crate) fn policy(&self, extra: &Document) -> Policy {
+        let program = self.program.display().to_string();
+        let own = Document::default().grant(Access::Rox, program, "test");
+        let identity = self.identity();
+        layer("default", &[own, extra.clone()])
+            .unwrap()
+            .expand(&HostView {
+                cwd: &self.project,
+                home: Some(&self.home),
+                tmpdir: Some(&self.tmpdir),
+                path: Some(OsStr::new("/usr/local/bin:/usr/bin:/bin")),
+                tools_path: None,
+                ollie_roots: &[],
+                env: &|_| None,
+                identity: Some(&identity),
+            })
+            .unwrap()
+    }
+
+    pub(crate) fn enforcement(&self, extra: &Document) -> Arc<Enforcement> {
+        Arc::new(compile(&self.policy(extra), false).unwrap())
+    }
+
+    /// Runs a shell script in the project, under the default profile.
+    pub(crate) fn sh(&self, script: &str) -> Output {
+        self.sh_under(&self.enforcement(&Document::default()), script)
+    }
+
+    pub(crate) fn sh_under(&self, enforcement: &Arc<Enforcement>, script: &str) -> Output {
+        self.run(enforcement, Path::new("/bin/sh"), &["-c", script])
+    }
+
+    /// Makes an attempt of `attempt::run` under the default profile; what it
+    /// printed, or how it died.
+    pub(crate) fn attempt(&self, words: &[&str]) -> String {
+        self.attempt_under(&self.enforcement(&Document::default()), words)
+    }
+
+    pub(crate) fn attempt_under(&self, enforcement: &Arc<Enforcement>, words: &[&str]) -> String {
+        let args: Vec<&str> = ["attempt"].iter().chain(words).copied().collect();
+        let output = self.run(enforcement, &self.program, &args);
+        match std::os::unix::process::ExitStatusExt::signal(&output.status) {
+            Some(signal) => format!("signal {signal}"),
+            None => String::from_utf8(output.stdout).unwrap().trim().to_owned(),
+        }
+    }
+
+    fn run(&self, enforcement: &Arc<Enforcement>, program: &Path, args: &[&str]) -> Output {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(&self.project)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", &self.home)
+            .env("TMPDIR", &self.tmpdir)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+        if self.who == Who::Nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let enforcement = Arc::clone(enforcement);
+        // SAFETY: restrict_self makes system calls and nothing else.
+        unsafe {
+            command.pre_exec(move || {
+                enforcement
+                    .restrict_self()
+                    .map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
+            });
+        }
+        command.output().unwrap()
+    }
+}
+
+fn chown_all(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            chown_all(&entry.unwrap().path());
+        }
+    }
+}
