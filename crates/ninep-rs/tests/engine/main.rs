@@ -5,8 +5,13 @@
 )]
 
 mod basics;
+mod client;
+mod files;
 mod flush;
 mod handshake;
 mod harness;
 mod hostile;
 mod order;
+mod peers;
+#[path = "../../examples/ramfs/tree.rs"]
+mod ramfs;
