@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The directories of one checkout, and the compiler that works in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The workspace.
     pub(crate) root: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Place {
 }
 
 /// The compiler: its plain text, and the lines of it that matter here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) text: String,
 }
@@ -95,6 +95,7 @@ impl Place {
         command
             .current_dir(source)
             .env("CARGO_TARGET_DIR", target)
+            .env("CARGO_HOME", &self.cargo_home)
             .env_remove("CARGO_BUILD_TARGET");
         for (name, _) in env::vars_os() {
             if is_cargo_s_own(&name) {

@@ -1,7 +1,9 @@
-//! The same source gives the same toolsrv, wherever it lies.
+//! The same source gives the same toolsrv, wherever it lies and wherever
+//! cargo keeps the libraries.
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -19,15 +21,15 @@ pub(crate) fn twice(place: &Place, wish: Wish) -> Result<(), Failure> {
     let libc = libc::choose(place, wish)?;
     eprintln!("toolsrv is linked with {}", libc.reason);
     let (one, two) = (
-        elsewhere(place, &libc, "a")?,
-        elsewhere(place, &libc, "b/further/down")?,
+        elsewhere(place, &libc, "source")?,
+        elsewhere(place, &libc, "a/longer/path/to/the/source")?,
     );
     compare(&one.toolsrv, &two.toolsrv)
 }
 
 /// Builds once elsewhere and compares with the one that is in `target/dist`.
 pub(crate) fn against(place: &Place, libc: &Libc, built: &Path) -> Result<(), Failure> {
-    let other = elsewhere(place, libc, "c")?;
+    let other = elsewhere(place, libc, "source")?;
     compare(built, &other.toolsrv)
 }
 
@@ -64,14 +66,14 @@ impl Drop for Elsewhere {
     }
 }
 
-fn elsewhere(place: &Place, libc: &Libc, name: &str) -> Result<Elsewhere, Failure> {
-    let directory = std::env::temp_dir().join(format!("ollie-reproducible-{}", std::process::id()));
-    let directory = directory.join(name.split('/').next().unwrap_or(name));
+fn elsewhere(place: &Place, libc: &Libc, below: &str) -> Result<Elsewhere, Failure> {
+    let directory = format!("ollie-reproducible-{}-{}", std::process::id(), below.len());
+    let directory = std::env::temp_dir().join(directory);
     let mut copy = Elsewhere {
         toolsrv: PathBuf::new(),
         directory,
     };
-    let source = copy.directory.join(name).join("source");
+    let source = copy.directory.join(below);
     for file in files(place)? {
         let (from, to) = (place.root.join(&file), source.join(&file));
         // Listed by git, but removed from the work tree; or a submodule.
@@ -83,9 +85,25 @@ fn elsewhere(place: &Place, libc: &Libc, name: &str) -> Result<Elsewhere, Failur
         }
         fs::copy(&from, &to).at(&from)?;
     }
+    let place = Place {
+        cargo_home: alias(&place.cargo_home, &copy.directory.join("cargo"))?,
+        ..place.clone()
+    };
     let target = source.join("target");
-    copy.toolsrv = toolsrv::build(place, &source, &target, libc, Voice::Loud)?;
+    copy.toolsrv = toolsrv::build(&place, &source, &target, libc, Voice::Loud)?;
     Ok(copy)
+}
+
+/// Another path to the same `CARGO_HOME`. Messages of panics in libraries name
+/// their files below it, so this is where a build would first show its place.
+fn alias(home: &Path, to: &Path) -> Result<PathBuf, Failure> {
+    fs::create_dir_all(to).at(to)?;
+    for entry in fs::read_dir(home).at(home)? {
+        let entry = entry.at(home)?;
+        let link = to.join(entry.file_name());
+        symlink(entry.path(), &link).at(&link)?;
+    }
+    Ok(to.to_owned())
 }
 
 /// All source files: tracked ones and new ones, not what git ignores. In an
