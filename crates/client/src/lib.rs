@@ -1,1 +1,20 @@
-//! Under construction.
+//! A typed client of toolsrv over any byte stream.
+//!
+//! [`dial_toolsrv`] proves both sides to each other and returns a
+//! [`ToolsrvConn`]; [`ToolsrvConn::call`] starts a tool call, whose
+//! [`Call::next`] gives its events and whose [`Call::stdin`] feeds it.
+//!
+//! The handshake is one burst where the server's nonce is known already, and
+//! a call is always one: walk, open, write and the first reads leave together,
+//! so the first output is one round trip away.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod conn;
+mod error;
+mod events;
+
+pub use call::{Call, CallEvent, Stdin};
+pub use conn::{Credentials, ToolsrvConn, dial_toolsrv};
+pub use error::Error;

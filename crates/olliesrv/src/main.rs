@@ -1,2 +1,56 @@
-//! Under construction.
-fn main() {}
+//! olliesrv: the brain stays on this machine, the hands go where the work is.
+//!
+//! This binary is the command line. [`options`] says what can be asked for,
+//! one module for each command does it, [`setup`] is the one place that knows
+//! where a session's toolsrv runs, and [`exit`] maps every end to a number.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod doctor;
+mod duration;
+mod error;
+mod exec;
+mod exit;
+mod explain;
+mod options;
+mod output;
+mod paths;
+mod policy;
+mod printable;
+mod setup;
+mod signals;
+mod stdin;
+mod verbose;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::options::{Command, Options, PolicyCommand};
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::failed(&error::Error::Runtime(error)),
+    };
+    let result = runtime.block_on(async {
+        match &options.command {
+            Command::Exec(exec) => exec::run(exec).await,
+            Command::Call(call) => call::run(call).await,
+            Command::Policy(PolicyCommand::Show(show)) => policy::show(show).await,
+            Command::Doctor(doctor) => doctor::run(doctor).await,
+        }
+    });
+    let code = match result {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => exit::failed(&error),
+    };
+    // A thread may be waiting for standard input for ever.
+    runtime.shutdown_background();
+    code
+}

@@ -5,7 +5,7 @@
 //! ```text
 //! Tread   nonce[32]             the server's, only if the ready line did not give it
 //! Twrite  nonce[32] proof[32]   the client's
-//! Tread   proof[32] token[32]   the server's; after the session secret: two tokens
+//! Tread   proof[32]             the server's
 //! ```
 //!
 //! A proof is HMAC-SHA256 (RFC 2104) with the key over
@@ -21,8 +21,9 @@
 //! so a recorded connection cannot be played again.
 //!
 //! The key is the session secret on the first connection and a token on all
-//! later ones. [`OWNER`] names the person's side; the agent token cannot
-//! prove it, the owner token can.
+//! later ones ([`Key::token`]): both sides derive the tokens from the secret,
+//! so they never travel, and both forget the secret. [`OWNER`] names the
+//! person's side; the agent token cannot prove it, the owner token can.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -31,6 +32,9 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The aname of the person's side: only it may approve what an agent may not.
 pub const OWNER: &str = "@owner";
+
+/// The class of every other client, for [`Key::token`].
+pub const AGENT: &str = "agent";
 
 /// Bytes of a nonce, a proof, a key.
 pub const LEN: usize = 32;
@@ -87,7 +91,7 @@ impl Key {
         &self.0
     }
 
-    /// The token of one class of clients: `agent` or [`OWNER`].
+    /// The token of one class of clients, [`AGENT`] or [`OWNER`].
     #[must_use]
     pub fn token(&self, class: &str) -> Self {
         Self(self.mac(&[TOKEN, class.as_bytes()]))

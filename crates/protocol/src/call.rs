@@ -8,9 +8,10 @@ const RECORD: &str = "tool call";
 
 /// One tool call, as it is written to `proc/new` or `proc/new.bg`.
 ///
-/// The call starts with the Twrite that completes the JSON value. Whatever is
-/// written to the same fid after it is the call's standard input, if
-/// [`stdin`](Self::stdin) is set; a write of zero bytes ends that input.
+/// The call starts with the Twrite that completes the JSON value; the count in
+/// its Rwrite ends where the value ends. Whatever is written to the same fid
+/// after it is the call's standard input, if [`stdin`](Self::stdin) is set; a
+/// write of zero bytes ends that input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {

@@ -33,4 +33,4 @@ pub use event::{Event, Stream};
 pub use facts::{GitFacts, HostFacts, Landlock, VersionRecord};
 pub use octets::Octets;
 pub use report::{Denial, DenialSource, Enforced, SandboxReport};
-pub use result::{Exit, ToolResult, Truncation};
+pub use result::{Exit, Failure, FailureKind, ToolResult, Truncation};

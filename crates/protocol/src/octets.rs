@@ -38,6 +38,12 @@ impl std::fmt::Debug for Octets {
     }
 }
 
+impl AsRef<OsStr> for Octets {
+    fn as_ref(&self) -> &OsStr {
+        self.as_os_str()
+    }
+}
+
 impl From<Vec<u8>> for Octets {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes)

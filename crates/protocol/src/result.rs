@@ -15,13 +15,13 @@ pub struct ToolResult {
     /// Whether the tool did what it was asked: it started, ended by itself
     /// and with status 0.
     pub ok: bool,
-    /// How the process ended; absent when nothing was started, and then
-    /// [`error`](Self::error) says why.
+    /// How the process ended; absent when nothing was started or the end is
+    /// not known, and then [`failure`](Self::failure) says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// Why nothing was started, or why the end is not known.
+    /// What ollie, not the tool, could not do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    pub failure: Option<Failure>,
     /// Both output streams in the order they were read, cut in the middle to
     /// [`crate::limits::CONTENT_MAX`] bytes at a character boundary, bytes
     /// that are not UTF-8 replaced by U+FFFD. Empty in the raw event format.
@@ -46,6 +46,36 @@ pub struct ToolResult {
     pub survivors: u32,
     /// What the kernel held the call to.
     pub sandbox: SandboxReport,
+}
+
+/// What kept a call from running, or its end from being known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// For programs.
+    pub kind: FailureKind,
+    /// For people: what happened, where, and what to do.
+    pub message: String,
+}
+
+/// The kinds of [`Failure`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// There is no such program.
+    NotFound,
+    /// The program is there and may not be executed: by its mode, by the
+    /// policy, or because it is not a program.
+    NotExecutable,
+    /// The working directory is missing, not a directory, or closed to us.
+    WorkingDirectory,
+    /// This kernel cannot enforce the policy, so nothing was started.
+    NoSandbox,
+    /// The process that watched over the call was killed. The tree has been
+    /// ended; what the call had done by then is not known.
+    SupervisorLost,
+    /// A system call failed: no process, descriptor or memory left.
+    System,
 }
 
 /// How a process ended (wait(2)).

@@ -1,1 +1,42 @@
-//! Under construction.
+//! toolsrv: the hands. It runs where the tools run, started by ollie over ssh
+//! or on this machine, and serves one session over 9P.
+//!
+//! A start goes through the modules in this order:
+//!
+//! 1. [`start`] makes the private directories ([`places`]), forks the
+//!    companion while there is one thread and no secret, reads the boot
+//!    record, compiles the policy and prints the ready line.
+//! 2. [`serve`] speaks 9P on standard input and output and on the session's
+//!    socket, until the first of the two ends. Each connection proves itself
+//!    ([`door`]) and then sees the files of [`tree`].
+//! 3. Writing to `proc/new` makes a [`call`]: [`driver`] follows its
+//!    supervisor, [`stream`] hands its output on as fast as the reader takes
+//!    it, [`log`] keeps a bounded copy.
+//!
+//! This process executes nothing itself: facts about the host and about git
+//! are read from files ([`facts`], [`git`]).
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod call_file;
+mod call_tree;
+mod calls;
+mod door;
+mod driver;
+mod error;
+mod facts;
+mod git;
+mod live;
+mod log;
+mod places;
+mod serve;
+mod session;
+mod start;
+mod stdin;
+mod stdio;
+mod stream;
+mod tree;
+
+pub use error::Error;
+pub use start::start;

@@ -1,0 +1,180 @@
+use ninep_rs::{Client, ClientConfig, Handle, OpenMode};
+use ollie_protocol::auth::{Handshake, LEN};
+use ollie_protocol::{HostFacts, Key, Nonce, Proof, ToolCall, VersionRecord, tree};
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::{Call, Error};
+
+/// The longest file of the tree that is read whole, in bytes.
+const FILE_MAX: usize = 4 * 1024 * 1024;
+
+/// Who connects, and how it can prove it.
+#[derive(Debug, Clone, Copy)]
+pub struct Credentials<'a> {
+    /// The session's secret on its first connection, later a token
+    /// ([`Key::token`]).
+    pub key: &'a Key,
+    /// The session's name, the uname.
+    pub session: &'a str,
+    /// The agent's name or [`ollie_protocol::auth::OWNER`], the aname.
+    pub agent: &'a str,
+    /// The server's nonce, if the ready line of this very stream gave it.
+    /// Without it the handshake costs one round trip more.
+    pub nonce: Option<Nonce>,
+}
+
+/// An authenticated connection to a session's toolsrv, local or remote alike.
+#[derive(Debug)]
+pub struct ToolsrvConn {
+    client: Client,
+    root: Handle,
+}
+
+/// Connects to a toolsrv over a byte stream that leads to it. Both sides
+/// prove that they know the key; nothing else is sent before the other side
+/// has.
+///
+/// # Errors
+/// [`Error::Impostor`] and [`Error::NotAccepted`] are final: trying again
+/// gives the same answer. [`Error::Lost`] if the stream ends.
+pub async fn dial_toolsrv(
+    reader: impl AsyncRead + Unpin + Send + 'static,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
+    credentials: Credentials<'_>,
+    config: ClientConfig,
+) -> Result<ToolsrvConn, Error> {
+    let client = Client::spawn(reader, writer, config);
+    let random = |error| Error::Random(format!("{error}"));
+    let count = 32;
+
+    let version = client.version();
+    let (afid, authenticating) = client.auth(credentials.session, credentials.agent);
+    let server = match credentials.nonce {
+        Some(nonce) => nonce,
+        None => {
+            let bytes = afid.read(0, count).await.map_err(Error::NotAccepted)?;
+            Nonce::from_bytes(exactly(&bytes)?)
+        }
+    };
+    let nonce = Nonce::random().map_err(random)?;
+    let handshake = Handshake {
+        server,
+        client: nonce,
+        uname: credentials.session,
+        aname: credentials.agent,
+    };
+    let proof = credentials.key.client_proof(&handshake);
+    let mut written = nonce.as_bytes().to_vec();
+    written.extend_from_slice(proof.as_bytes());
+    let writing = afid.write(0, written);
+    let reading = afid.read(0, count);
+    let (root, attaching) = client.attach(Some(&afid), credentials.session, credentials.agent);
+
+    version.await?;
+    authenticating.await.map_err(Error::NotAccepted)?;
+    writing.await.map_err(Error::NotAccepted)?;
+    let answer = reading.await.map_err(Error::NotAccepted)?;
+    let theirs = Proof::from_bytes(exactly(&answer)?);
+    if !theirs.matches(&credentials.key.server_proof(&handshake)) {
+        return Err(Error::Impostor);
+    }
+    attaching.await.map_err(Error::NotAccepted)?;
+    Ok(ToolsrvConn { client, root })
+}
+
+fn exactly(bytes: &[u8]) -> Result<[u8; LEN], Error> {
+    bytes
+        .try_into()
+        .map_err(|_| Error::Protocol("an answer of the wrong length in the handshake"))
+}
+
+impl ToolsrvConn {
+    /// Starts a tool call. Everything it needs is on its way when this
+    /// returns; whether it runs is its first event.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the call cannot be written as JSON.
+    pub fn call(&self, call: &ToolCall) -> Result<Call, Error> {
+        Call::start(&self.client, &self.root, call)
+    }
+
+    /// Writes a word to a call's `ctl`: `int`, `term`, `end`, `kill`, `eof`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is no such call or word.
+    pub async fn control(&self, id: &str, word: &'static str) -> Result<(), Error> {
+        let (file, walking) = self.root.walk([tree::PROC, id, tree::CTL]);
+        let opening = file.open(OpenMode::WRITE);
+        let writing = file.write(0, word.as_bytes());
+        walking.await?;
+        opening.await?;
+        writing.await?;
+        Ok(())
+    }
+
+    /// Asks toolsrv to end, with everything it started.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if it is gone already.
+    pub async fn shut_down(&self) -> Result<(), Error> {
+        let (file, walking) = self.root.walk([tree::CTL]);
+        let opening = file.open(OpenMode::WRITE);
+        let writing = file.write(0, "shutdown");
+        walking.await?;
+        opening.await?;
+        writing.await?;
+        Ok(())
+    }
+
+    /// The file `version`.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the record is not what this side knows.
+    pub async fn version(&self) -> Result<VersionRecord, Error> {
+        self.read_record(tree::VERSION, "version record").await
+    }
+
+    /// The file `host`.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::version`].
+    pub async fn host(&self) -> Result<HostFacts, Error> {
+        self.read_record(tree::HOST, "host record").await
+    }
+
+    /// The file `policy`, as the crate `sandbox` wrote it.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::version`].
+    pub async fn policy<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.read_record(tree::POLICY, "policy record").await
+    }
+
+    /// Any file of the tree, whole, at most 4 MiB.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is not there.
+    pub async fn read_file(&self, path: &str) -> Result<bytes::Bytes, Error> {
+        let names = path.split('/').filter(|name| !name.is_empty());
+        let (file, walking) = self.root.walk(names);
+        let opening = file.open(OpenMode::READ);
+        walking.await?;
+        opening.await?;
+        Ok(file.read_to_end(0, FILE_MAX).await?)
+    }
+
+    async fn read_record<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        record: &'static str,
+    ) -> Result<T, Error> {
+        let bytes = self.read_file(path).await?;
+        serde_json::from_slice(&bytes).map_err(|source| Error::Malformed { record, source })
+    }
+
+    /// Waits until the connection has ended, and says why.
+    pub async fn closed(&self) -> std::sync::Arc<ninep_rs::Error> {
+        self.client.closed().await
+    }
+}

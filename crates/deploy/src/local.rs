@@ -1,0 +1,95 @@
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use ollie_protocol::Ready;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+
+use crate::ready::read_ready;
+use crate::{Channel, Error, Installed, Plan, Process};
+
+/// How long a start on this machine may take. Measured: 2 ms.
+const START: Duration = Duration::from_secs(20);
+
+/// Starts an installed toolsrv on this machine.
+///
+/// It gets a process group of its own, so that a Ctrl-C on the terminal
+/// reaches olliesrv, which ends the call first.
+///
+/// # Errors
+/// [`Error::Start`], [`Error::NotReady`] or [`Error::Refused`].
+pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process, Channel), Error> {
+    let boot = plan.boot().map_err(Error::Record)?;
+    let cannot_start = |source| Error::Start {
+        program: installed.program.clone(),
+        source,
+    };
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(cannot_start)?;
+    let theirs_too = theirs.try_clone().map_err(cannot_start)?;
+    let mut command = tokio::process::Command::new(&installed.program);
+    command
+        .arg("serve")
+        .stdin(std::os::fd::OwnedFd::from(theirs))
+        .stdout(std::os::fd::OwnedFd::from(theirs_too))
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if let Some(cwd) = &plan.cwd
+        && Path::new(cwd.as_os_str()).is_dir()
+    {
+        command.current_dir(cwd.as_os_str());
+    }
+    let mut child = command.spawn().map_err(cannot_start)?;
+    // The command holds copies of the child's end: with them open here, the
+    // end of toolsrv would not be seen.
+    drop(command);
+
+    ours.set_nonblocking(true).map_err(cannot_start)?;
+    let stream = UnixStream::from_std(ours).map_err(cannot_start)?;
+    let (mut reader, mut writer) = stream.into_split();
+    let frame = boot.to_frame().map_err(Error::Record)?;
+    let sent = tokio::io::AsyncWriteExt::write_all(&mut writer, &frame).await;
+    let ready = match sent {
+        Ok(()) => read_ready(&mut reader, &boot.mark, START).await,
+        Err(error) => Err(Error::NotReady(error.to_string())),
+    };
+    match ready {
+        Ok(Ready::Ready {
+            nonce, pid, socket, ..
+        }) => Ok((
+            Process {
+                child,
+                secret: boot.secret,
+                session: plan.session.clone(),
+                server: pid,
+                socket,
+            },
+            Channel {
+                reader: Box::new(reader),
+                writer: Box::new(writer),
+                nonce,
+            },
+        )),
+        Ok(Ready::Refused { reason }) => Err(Error::Refused(reason)),
+        Err(Error::NotReady(problem)) => {
+            Err(Error::NotReady(last_words(problem, &mut child).await))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds what the process said on standard error before it ended.
+async fn last_words(problem: String, child: &mut tokio::process::Child) -> String {
+    let Some(stderr) = child.stderr.take() else {
+        return problem;
+    };
+    let mut said = Vec::new();
+    let mut stderr = stderr.take(4096);
+    let reading = stderr.read_to_end(&mut said);
+    let _ = tokio::time::timeout(Duration::from_secs(1), reading).await;
+    if said.is_empty() {
+        return problem;
+    }
+    let said = String::from_utf8_lossy(&said);
+    format!("{problem}; it said {:?}", said.trim_end())
+}

@@ -1,0 +1,112 @@
+use std::time::Duration;
+
+use ollie_protocol::Ready;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::Error;
+
+/// What may be printed before the ready line: rc files, banners.
+const NOISE_MAX: usize = 64 * 1024;
+/// The longest ready line, bytes.
+const LINE_MAX: usize = 8 * 1024;
+
+/// Reads up to and with the ready line and not a byte more: 9P follows.
+///
+/// # Errors
+/// [`Error::NotReady`] quotes what came instead; [`Error::Refused`] is
+/// toolsrv's own word.
+pub(crate) async fn read_ready(
+    from: &mut (impl AsyncRead + Unpin),
+    mark: &str,
+    limit: Duration,
+) -> Result<Ready, Error> {
+    let mut seen = Vec::new();
+    let found = tokio::time::timeout(limit, find_line(from, mark, &mut seen)).await;
+    let line = match found {
+        Ok(Ok(line)) => line,
+        Ok(Err(problem)) => return Err(Error::NotReady(with_quote(&problem, &seen))),
+        Err(_) => {
+            let problem = format!("no answer within {} s", limit.as_secs());
+            return Err(Error::NotReady(with_quote(&problem, &seen)));
+        }
+    };
+    match serde_json::from_slice(&line) {
+        Ok(Ready::Refused { reason }) => Err(Error::Refused(reason)),
+        Ok(ready) => Ok(ready),
+        Err(error) => Err(Error::NotReady(format!("its ready line: {error}"))),
+    }
+}
+
+/// The rest of the line that begins with `mark` and a space.
+async fn find_line(
+    from: &mut (impl AsyncRead + Unpin),
+    mark: &str,
+    seen: &mut Vec<u8>,
+) -> Result<Vec<u8>, String> {
+    let needle = format!("{mark} ").into_bytes();
+    // A byte at a time: whatever is read past the line would be lost to 9P.
+    // It is a short line, and nothing follows it before we speak.
+    while !seen.ends_with(&needle) {
+        if seen.len() >= NOISE_MAX {
+            return Err(format!("{NOISE_MAX} bytes of something else"));
+        }
+        seen.push(byte(from).await?);
+    }
+    let mut line = Vec::new();
+    loop {
+        match byte(from).await? {
+            b'\n' => return Ok(line),
+            _ if line.len() >= LINE_MAX => return Err("its ready line does not end".to_owned()),
+            byte => line.push(byte),
+        }
+    }
+}
+
+async fn byte(from: &mut (impl AsyncRead + Unpin)) -> Result<u8, String> {
+    from.read_u8().await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "it ended".to_owned(),
+        _ => error.to_string(),
+    })
+}
+
+/// The problem with the end of what was seen, control characters shown.
+fn with_quote(problem: &str, seen: &[u8]) -> String {
+    let tail = &seen[seen.len().saturating_sub(500)..];
+    if tail.is_empty() {
+        return problem.to_owned();
+    }
+    format!("{problem}; it said {:?}", String::from_utf8_lossy(tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(input: &[u8]) -> (Result<Ready, Error>, Vec<u8>) {
+        let mut from = input;
+        let ready = read_ready(&mut from, "m-1", Duration::from_secs(5)).await;
+        (ready, from.to_vec())
+    }
+
+    #[tokio::test]
+    async fn what_an_rc_file_prints_is_passed_over_and_what_follows_is_left() {
+        let (ready, rest) =
+            read(b"Welcome!\nm-2 m-1 {\"refused\":{\"reason\":\"no\"}}\nrest").await;
+        assert!(matches!(ready, Err(Error::Refused(reason)) if reason == "no"));
+        assert_eq!(rest, b"rest");
+    }
+
+    #[tokio::test]
+    async fn what_came_instead_is_quoted_with_control_characters_shown() {
+        let (ready, _) = read(b"\x1b[31mcommand not found\n").await;
+        let text = ready.unwrap_err().to_string();
+        assert!(text.contains("command not found"), "{text}");
+        assert!(!text.contains('\x1b'), "{text:?}");
+    }
+
+    #[tokio::test]
+    async fn endless_noise_is_an_error() {
+        let (ready, _) = read(&vec![b'x'; NOISE_MAX + 1]).await;
+        assert!(matches!(ready, Err(Error::NotReady(_))));
+    }
+}

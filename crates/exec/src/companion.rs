@@ -1,0 +1,209 @@
+use std::collections::HashSet;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use ollie_sandbox::Enforcement;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions};
+
+use crate::supervisor::{Report, Step};
+use crate::sys::Fork;
+use crate::{Command, Error, Litter, channel, supervisor, sys, tree};
+
+/// How long supervisors have to end their trees once the server is gone.
+const LAST_GRACE: Duration = Duration::from_secs(8);
+
+/// The companion process, seen from the server.
+#[derive(Debug)]
+pub struct Companion {
+    pub(crate) channel: OwnedFd,
+    /// Its process id.
+    pub pid: u32,
+}
+
+impl Companion {
+    /// Forks the companion.
+    ///
+    /// The caller becomes a subreaper too, so that it inherits the trees if
+    /// the companion is killed. Every descriptor above 2 except the new
+    /// channel is closed on the companion's side, and its standard streams
+    /// are `/dev/null`: it must not keep anybody's pipe open. `litter` is
+    /// removed by whichever of the two ends last.
+    ///
+    /// # Errors
+    /// [`Error::System`] if this process has more than one thread already, or
+    /// the kernel refuses the fork.
+    pub fn fork(litter: &Litter) -> Result<Self, Error> {
+        let (ours, theirs) = channel::pair().map_err(Error::system("make a socket pair"))?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(Error::system("become a subreaper"))?;
+        match sys::fork() {
+            Err(source) => Err(Error::System {
+                action: "fork the companion process",
+                source,
+            }),
+            Ok(Fork::Parent(pid)) => Ok(Self {
+                channel: ours,
+                pid: pid.as_raw_pid().unsigned_abs(),
+            }),
+            Ok(Fork::Child) => {
+                sys::close_all_but(theirs.as_raw_fd());
+                std::mem::forget(ours);
+                live(&theirs, litter);
+                sys::exit_now(0)
+            }
+        }
+    }
+}
+
+/// The companion's life: obey the server until it is gone, then clean up.
+fn live(channel: &OwnedFd, litter: &Litter) {
+    // A terminal's Ctrl-C goes to its whole foreground group; the companion
+    // ends when its server does and not before.
+    let _ = rustix::process::setsid();
+    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGTERM, libc::SIGPIPE] {
+        sys::ignore(signal);
+    }
+    silence();
+    let ready = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    if let (Ok(()), Ok(signals)) = (ready, sys::sigchld_fd()) {
+        Life {
+            channel,
+            signals,
+            policies: Vec::new(),
+            supervisors: HashSet::new(),
+        }
+        .run();
+    }
+    // Nobody is left to tell of an error here.
+    let _ = litter.remove();
+}
+
+struct Life<'a> {
+    channel: &'a OwnedFd,
+    signals: OwnedFd,
+    policies: Vec<Enforcement>,
+    supervisors: HashSet<u32>,
+}
+
+impl Life<'_> {
+    fn run(&mut self) {
+        loop {
+            let [asked, _] =
+                channel::wait_readable([self.channel.as_fd(), self.signals.as_fd()], None);
+            sys::drain(&self.signals);
+            self.reap();
+            if asked && self.obey().is_none() {
+                break;
+            }
+        }
+        // Each supervisor has read end-of-file as well and ends its tree.
+        tree::end_descendants(Duration::ZERO, &self.supervisors, &mut |_, _| ());
+        let mut left = self.supervisors.clone();
+        let deadline = std::time::Instant::now() + LAST_GRACE;
+        while !left.is_empty() && std::time::Instant::now() < deadline {
+            channel::wait_readable([self.signals.as_fd()], Some(Duration::from_millis(100)));
+            sys::drain(&self.signals);
+            while let Ok(Some((pid, _))) = rustix::process::wait(WaitOptions::NOHANG) {
+                left.remove(&pid.as_raw_pid().unsigned_abs());
+            }
+        }
+        tree::end_descendants(Duration::ZERO, &HashSet::new(), &mut |_, _| ());
+    }
+
+    /// Reaps supervisors. One that did not end by itself was killed, and what
+    /// it watched over has become this process's own.
+    fn reap(&mut self) {
+        let mut orphaned = false;
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let known = self.supervisors.remove(&pid.as_raw_pid().unsigned_abs());
+            orphaned |= !known || !status.exited();
+        }
+        if orphaned {
+            let supervisors = &mut self.supervisors;
+            let spare = supervisors.clone();
+            tree::end_descendants(Duration::ZERO, &spare, &mut |pid, _| {
+                supervisors.remove(&pid.as_raw_pid().unsigned_abs());
+            });
+        }
+    }
+
+    /// One message of the server; `None` when it is gone.
+    fn obey(&mut self) -> Option<()> {
+        let message = match channel::receive(self.channel.as_fd()) {
+            Ok(message) if !message.bytes.is_empty() => message,
+            Err(Errno::AGAIN | Errno::INTR) => return Some(()),
+            _ => return None,
+        };
+        let mut fds = message.fds.into_iter();
+        match message.bytes.first() {
+            Some(&Message::POLICY) => {
+                let parts = channel::from_memfd(fds.next()?).ok()?;
+                self.policies
+                    .push(Enforcement::from_parts(fds.next(), &parts).ok()?);
+            }
+            Some(&Message::SPAWN) => {
+                let command = channel::from_memfd(fds.next()?).ok()?;
+                let command: Command = serde_json::from_slice(&command).ok()?;
+                let stdio = [fds.next()?, fds.next()?, fds.next()?];
+                self.spawn(&command, stdio, &fds.next()?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn spawn(&mut self, command: &Command, stdio: [OwnedFd; 3], control: &OwnedFd) {
+        let failed = |step, errno| {
+            let report = Report::NotStarted { step, errno };
+            if let Ok(bytes) = serde_json::to_vec(&report) {
+                let _ = channel::send(control.as_fd(), &bytes, &[]);
+            }
+        };
+        let Some(enforcement) = usize::try_from(command.policy)
+            .ok()
+            .and_then(|index| self.policies.get(index))
+        else {
+            return failed(Step::Sandbox, libc::EINVAL);
+        };
+        match sys::fork_single_threaded() {
+            Err(error) => failed(Step::Fork, error.raw_os_error().unwrap_or(libc::EAGAIN)),
+            Ok(Fork::Parent(pid)) => {
+                self.supervisors.insert(number(pid));
+            }
+            Ok(Fork::Child) => {
+                // The channel must not stay open here: its end is how the
+                // server learns that the companion is gone.
+                sys::close_for_good(self.channel);
+                sys::close_for_good(&self.signals);
+                supervisor::run(command, enforcement, stdio, control);
+                sys::exit_now(0)
+            }
+        }
+    }
+}
+
+/// First bytes of the messages from the server.
+pub(crate) struct Message;
+
+impl Message {
+    /// A policy: its parts in a memfd, and the ruleset if there is one.
+    pub(crate) const POLICY: u8 = b'P';
+    /// A command in a memfd, its three standard streams, its control channel.
+    pub(crate) const SPAWN: u8 = b'S';
+}
+
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_pid().unsigned_abs()
+}
+
+/// Points the standard streams at /dev/null.
+fn silence() {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(null) = rustix::fs::open("/dev/null", flags, Mode::empty()) {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}

@@ -1,0 +1,241 @@
+//! The process that watches over one call.
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use ollie_protocol::Exit;
+use ollie_sandbox::Enforcement;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+use serde::{Deserialize, Serialize};
+
+use crate::sys::Exec;
+use crate::{Command, channel, sys, tree};
+
+/// How long a tree has to end by itself once its server is gone: nobody is
+/// left to ask for more.
+const ORPHANED: Duration = Duration::from_millis(200);
+
+/// What a supervisor tells its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// The command runs, as this process.
+    Started(u32),
+    /// The command does not run; nothing is left of the attempt.
+    NotStarted {
+        /// What failed.
+        step: Step,
+        /// Why (errno(3)).
+        errno: i32,
+    },
+    /// The command itself has ended; its tree may not have.
+    Exited(Exit),
+    /// The tree has ended. The last report.
+    Ended {
+        /// Processes that outlived the command and were ended.
+        survivors: u32,
+        /// Whether waitpid(2) confirmed that none is left.
+        confirmed: bool,
+    },
+}
+
+/// What a server tells a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Send a signal to the command's process group, as a terminal would.
+    Signal(i32),
+    /// End the tree: SIGTERM, this many milliseconds, SIGKILL.
+    End {
+        /// Milliseconds between the two.
+        grace_ms: u64,
+    },
+}
+
+/// The steps of a start, for errors that say which one failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Step {
+    /// Making the process (fork(2)).
+    Fork,
+    /// A session of its own (setsid(2)).
+    Session,
+    /// Standard input, output and error (dup2(2)).
+    Stdio,
+    /// Entering the working directory (chdir(2)).
+    Cwd,
+    /// Confining itself; nothing ran unconfined.
+    Sandbox,
+    /// Running the program (execve(2)).
+    Exec,
+}
+
+impl Step {
+    pub(crate) fn from_wire(byte: u8) -> Self {
+        [
+            Self::Fork,
+            Self::Session,
+            Self::Stdio,
+            Self::Cwd,
+            Self::Sandbox,
+        ]
+        .into_iter()
+        .find(|&step| step as u8 == byte)
+        .unwrap_or(Self::Exec)
+    }
+}
+
+/// Runs one call from start to end. The caller is a fresh fork of the
+/// companion and exits afterwards.
+pub(crate) fn run(
+    command: &Command,
+    enforcement: &Enforcement,
+    stdio: [OwnedFd; 3],
+    control: &OwnedFd,
+) {
+    let mut supervisor = Supervisor {
+        control,
+        root: None,
+        exit: None,
+    };
+    match supervisor.start(command, enforcement, stdio) {
+        Ok(()) => supervisor.watch(Duration::from_millis(command.grace_ms)),
+        Err((step, errno)) => supervisor.report(Report::NotStarted { step, errno }),
+    }
+}
+
+struct Supervisor<'a> {
+    control: &'a OwnedFd,
+    /// The command's process; its group has the same number, and is only
+    /// signalled while the process is not reaped, so that the number is its.
+    root: Option<Pid>,
+    exit: Option<Exit>,
+}
+
+impl Supervisor<'_> {
+    fn start(
+        &mut self,
+        command: &Command,
+        enforcement: &Enforcement,
+        stdio: [OwnedFd; 3],
+    ) -> Result<(), (Step, i32)> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(|errno| (Step::Fork, errno.raw_os_error()))?;
+        let text = |bytes: &[u8]| {
+            CString::new(bytes).map_err(|_| (Step::Exec, Errno::INVAL.raw_os_error()))
+        };
+        let list = |list: Vec<&[u8]>| list.into_iter().map(text).collect::<Result<Vec<_>, _>>();
+        let candidates = command.candidates();
+        let exec = Exec {
+            candidates: &list(candidates.iter().map(Vec::as_slice).collect())?,
+            argv: &list(command.argv.iter().map(|arg| arg.as_bytes()).collect())?,
+            env: &list(command.env.iter().map(|entry| entry.as_bytes()).collect())?,
+            cwd: &text(command.cwd.as_bytes())?,
+            stdio,
+            enforcement,
+        };
+        let pid = sys::spawn(&exec)?;
+        self.root = Some(pid);
+        self.report(Report::Started(pid.as_raw_pid().unsigned_abs()));
+        Ok(())
+        // Here `exec` is dropped, and with it this process's copies of the
+        // pipes: the reader sees their end when the tree has closed them.
+    }
+
+    fn watch(&mut self, grace: Duration) {
+        let Ok(signals) = sys::sigchld_fd() else {
+            return self.end(Duration::ZERO);
+        };
+        // A child may have ended before SIGCHLD was blocked.
+        let mut children = self.reap();
+        while children && self.exit.is_none() {
+            let [ordered, _] =
+                channel::wait_readable([self.control.as_fd(), signals.as_fd()], None);
+            sys::drain(&signals);
+            children = self.reap();
+            if ordered {
+                match self.order() {
+                    Some(Order::Signal(number)) => self.signal(number),
+                    Some(Order::End { grace_ms }) => {
+                        return self.end(Duration::from_millis(grace_ms));
+                    }
+                    None => return self.end(ORPHANED),
+                }
+            }
+        }
+        self.end(grace);
+    }
+
+    /// Ends what is left of the tree and says so.
+    fn end(&mut self, grace: Duration) {
+        if !self.reap() {
+            return self.report(Report::Ended {
+                survivors: 0,
+                confirmed: true,
+            });
+        }
+        let survivors = self.exit.map_or(0, |_| tree::count());
+        let (root, mut exit) = (self.root, self.exit);
+        let confirmed = tree::end_descendants(grace, &HashSet::new(), &mut |pid, status| {
+            if Some(pid) == root {
+                exit = to_exit(status).or(exit);
+            }
+        });
+        if self.exit.is_none()
+            && let Some(exit) = exit
+        {
+            self.report(Report::Exited(exit));
+        }
+        self.report(Report::Ended {
+            survivors,
+            confirmed,
+        });
+    }
+
+    /// Reaps whatever has ended; whether there are children left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if Some(pid) == self.root => {
+                    if let Some(exit) = to_exit(status) {
+                        self.root = None;
+                        self.exit = Some(exit);
+                        self.report(Report::Exited(exit));
+                    }
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn signal(&self, number: i32) {
+        if let Some(root) = self.root
+            && let Some(signal) = Signal::from_named_raw(number)
+        {
+            let _ = kill_process_group(root, signal);
+        }
+    }
+
+    fn order(&self) -> Option<Order> {
+        let message = channel::receive(self.control.as_fd()).ok()?;
+        serde_json::from_slice(&message.bytes).ok()
+    }
+
+    fn report(&self, report: Report) {
+        // If the server is gone, the next look at the channel says so.
+        if let Ok(bytes) = serde_json::to_vec(&report) {
+            let _ = channel::send(self.control.as_fd(), &bytes, &[]);
+        }
+    }
+}
+
+fn to_exit(status: WaitStatus) -> Option<Exit> {
+    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    status
+        .exit_status()
+        .map(|code| Exit::Code(byte(code)))
+        .or_else(|| status.terminating_signal().map(|n| Exit::Signal(byte(n))))
+}

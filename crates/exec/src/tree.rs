@@ -1,0 +1,228 @@
+//! The descendants of this process: find them, signal them, end them.
+//!
+//! A process group is not enough: `setsid` and double forks leave it. The
+//! caller is a subreaper, so every orphan of the tree is its own child, and
+//! waitpid(2) answering ECHILD proves that nothing is left.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, pidfd_send_signal,
+    wait,
+};
+
+/// How long to wait for killed processes to be gone. A process in
+/// uninterruptible sleep (a dead NFS server, say) does not die before its
+/// system call returns.
+const DEATH: Duration = Duration::from_secs(5);
+
+/// A process and when it started (field 22 of /proc/PID/stat, proc(5)), which
+/// tells it from a later one with the same number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Process {
+    pid: Pid,
+    started: u64,
+}
+
+/// Ends every descendant of the calling process except `spare` and their
+/// descendants: SIGTERM, up to `grace`, then stop-and-kill until waitpid(2)
+/// finds no child. Each reaped child is shown to `reaped`.
+///
+/// Returns whether the end was confirmed.
+pub fn end_descendants(
+    grace: Duration,
+    spare: &HashSet<u32>,
+    reaped: &mut dyn FnMut(Pid, WaitStatus),
+) -> bool {
+    if !grace.is_zero() {
+        for process in descendants(spare) {
+            process.signal(Signal::TERM);
+            process.signal(Signal::CONT);
+        }
+        if all_reaped_within(grace, spare, reaped) {
+            return true;
+        }
+    }
+    let deadline = Instant::now() + DEATH;
+    loop {
+        stop_all(spare);
+        for process in descendants(spare) {
+            process.signal(Signal::KILL);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if all_reaped_within(left.min(Duration::from_millis(50)), spare, reaped) {
+            return true;
+        }
+        if left.is_zero() {
+            return false;
+        }
+    }
+}
+
+/// Waits until a child has ended, and reaps it; at most `limit`.
+pub fn wait_for(pid: u32, limit: Duration) {
+    let deadline = Instant::now() + limit;
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    while let Ok(None) | Err(Errno::INTR) =
+        rustix::process::waitpid(Some(pid), WaitOptions::NOHANG).map(|found| found.map(drop))
+    {
+        if Instant::now() >= deadline {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How many descendants there are now, zombies not counted.
+pub(crate) fn count() -> u32 {
+    let living = descendants(&HashSet::new());
+    u32::try_from(living.len()).unwrap_or(u32::MAX)
+}
+
+/// Stops every descendant, again and again until a round finds none that is
+/// new: a fork bomb whose members are all stopped forks no more.
+fn stop_all(spare: &HashSet<u32>) {
+    let mut stopped = HashSet::new();
+    for _ in 0..1000 {
+        let fresh: Vec<_> = descendants(spare)
+            .into_iter()
+            .filter(|process| stopped.insert(*process))
+            .collect();
+        if fresh.is_empty() {
+            return;
+        }
+        for process in fresh {
+            process.signal(Signal::STOP);
+        }
+    }
+}
+
+/// Reaps children until there are none but `spare`, or the time is up.
+fn all_reaped_within(
+    limit: Duration,
+    spare: &HashSet<u32>,
+    reaped: &mut dyn FnMut(Pid, WaitStatus),
+) -> bool {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => {
+                reaped(pid, status);
+                continue;
+            }
+            Ok(None) if !spare.is_empty() && descendants(spare).is_empty() => return true,
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => return true,
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        // Deaths of grandchildren send no SIGCHLD here, so this is a poll;
+        // it lasts milliseconds and only while a tree is being ended.
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+impl Process {
+    /// Sends a signal to this very process, not to a later one of its number.
+    fn signal(self, signal: Signal) {
+        match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(fd) => {
+                if stat(self.pid).is_some_and(|stat| stat.started == self.started) {
+                    let _ = pidfd_send_signal(fd, signal);
+                }
+            }
+            // Linux before 5.3.
+            Err(Errno::NOSYS) => {
+                let _ = kill_process(self.pid, signal);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Every living descendant of this process, without `spare` and theirs.
+fn descendants(spare: &HashSet<u32>) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<(Process, bool)>> = HashMap::new();
+    let Ok(list) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    for entry in list.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name
+            .to_str()
+            .and_then(|name| name.parse().ok())
+            .and_then(Pid::from_raw)
+        else {
+            continue;
+        };
+        if let Some(stat) = stat(pid) {
+            let process = Process {
+                pid,
+                started: stat.started,
+            };
+            children
+                .entry(stat.parent)
+                .or_default()
+                .push((process, stat.living));
+        }
+    }
+    let mut found = Vec::new();
+    let mut queue = vec![rustix::process::getpid().as_raw_pid()];
+    while let Some(parent) = queue.pop() {
+        for (process, living) in children.remove(&parent).unwrap_or_default() {
+            let number = process.pid.as_raw_pid();
+            if spare.contains(&number.unsigned_abs()) {
+                continue;
+            }
+            // A zombie has no children: its own went to the subreaper.
+            if living {
+                found.push(process);
+                queue.push(number);
+            }
+        }
+    }
+    found
+}
+
+struct Stat {
+    parent: i32,
+    started: u64,
+    living: bool,
+}
+
+/// Reads what is needed of /proc/PID/stat. The name in parentheses may hold
+/// anything, so fields are counted from the last closing one.
+fn stat(pid: Pid) -> Option<Stat> {
+    let text = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    let text = std::str::from_utf8(text.get(end + 2..)?).ok()?;
+    let fields: Vec<_> = text.split_ascii_whitespace().collect();
+    // The first thread of a program may end before the others: the process is
+    // shown as a zombie then, and lives on with more than one thread.
+    let threads: u32 = fields.get(17)?.parse().ok()?;
+    Some(Stat {
+        living: !matches!(*fields.first()?, "Z" | "X") || threads > 1,
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stat;
+
+    #[test]
+    fn the_parent_is_read_from_the_stat_file_whatever_the_name() {
+        let own = stat(rustix::process::getpid()).unwrap();
+        let parent = rustix::process::getppid().unwrap();
+        assert_eq!(own.parent, parent.as_raw_pid());
+        assert!(own.living && own.started > 0);
+    }
+}

@@ -1,0 +1,221 @@
+use std::time::Instant;
+
+use ollie_protocol::{Enforced, Exit, SandboxReport, ShellArgs, ToolCall};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::options::DoctorOptions;
+use crate::output;
+use crate::printable::printable;
+use crate::setup::{self, ToolServer};
+use crate::verbose::Verbose;
+use crate::{call, exit};
+
+/// One step that was looked at.
+struct Check {
+    name: &'static str,
+    ok: bool,
+    ms: f64,
+    found: String,
+    /// The one thing that mends it, if it is not well.
+    remedy: Option<String>,
+}
+
+/// Goes through the steps of a session, one line each, and stops where one
+/// fails.
+pub(crate) async fn run(options: &DoctorOptions) -> Result<u8, Error> {
+    let mut report = Report {
+        checks: Vec::new(),
+        json: options.json,
+        began: Instant::now(),
+    };
+    let ended = examine(options, &mut report).await;
+    if let Err(error) = &ended {
+        let remedy = remedy(error);
+        report.add("session", false, error.chain(), Some(remedy))?;
+    }
+    let healthy = report.checks.iter().all(|check| check.ok);
+    if options.json {
+        let checks: Vec<Value> = report.checks.iter().map(Check::to_json).collect();
+        let record = json!({ "ok": healthy, "checks": checks });
+        output::print(&format!("{record:#}\n"))?;
+    }
+    Ok(if healthy { 0 } else { exit::UNHEALTHY })
+}
+
+async fn examine(options: &DoctorOptions, report: &mut Report) -> Result<(), Error> {
+    let verbose = Verbose::new(&options.session);
+    let paths = setup::own_paths()?;
+    let plan = setup::plan(&options.session, &paths)?;
+    report.add("bundle", true, plan.bundle.display().to_string(), None)?;
+    let installed = setup::install(&plan, &paths)?;
+    let how = if installed.fresh {
+        "written to"
+    } else {
+        "found at"
+    };
+    let found = format!("{how} {}", installed.program.display());
+    report.add("toolsrv", true, found, None)?;
+    let server = setup::start(&installed, &plan, &verbose).await?;
+    let found = format!("process {}, both sides proved", server.process().server);
+    report.add("session", true, found, None)?;
+    let examined = examine_server(&server, &installed.build, report).await;
+    let gone = server.end().await;
+    examined?;
+    report.add(
+        "end",
+        gone,
+        if gone {
+            "nothing is left"
+        } else {
+            "toolsrv did not end in time"
+        }
+        .to_owned(),
+        (!gone).then(|| "look for processes named toolsrv and tell us what they wait for".into()),
+    )
+}
+
+async fn examine_server(
+    server: &ToolServer,
+    build: &str,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let version = server.conn.version().await?;
+    let same = version.build == build;
+    report.add(
+        "build",
+        same,
+        format!("{} {}", version.version, version.build),
+        (!same).then(|| format!("expected {build}: remove the directory it was started from")),
+    )?;
+    let host = server.conn.host().await?;
+    let found = format!(
+        "{}, {} {}, Linux {}",
+        host.hostname, host.distribution, host.arch, host.kernel
+    );
+    report.add("host", true, found, None)?;
+    let landlock = match host.landlock.abi {
+        0 => Err(host.landlock.problem.unwrap_or_default()),
+        abi => Ok(format!("Landlock ABI {abi}")),
+    };
+    report.add(
+        "kernel",
+        landlock.is_ok(),
+        landlock.clone().unwrap_or_else(|problem| problem),
+        landlock.is_err().then(|| {
+            "boot with landlock in the kernel's lsm= list, or choose --yolo and run without a \
+             sandbox"
+                .to_owned()
+        }),
+    )?;
+    let policy = server.conn.policy::<Value>().await?;
+    let enforcement: Option<SandboxReport> = policy
+        .get("enforcement")
+        .cloned()
+        .and_then(|record| serde_json::from_value(record).ok());
+    if let Some(enforcement) = enforcement {
+        let found = match enforcement.enforced {
+            Enforced::Full => "enforced in full".to_owned(),
+            Enforced::Partial => format!("enforced except: {}", enforcement.degraded.join("; ")),
+            Enforced::None => "not enforced (--yolo)".to_owned(),
+        };
+        let notes = enforcement.notes.iter().map(|note| format!("; {note}"));
+        report.add("policy", true, found + &notes.collect::<String>(), None)?;
+    }
+    try_call(server, report).await
+}
+
+/// Runs `true`, which is the whole way of a call.
+async fn try_call(server: &ToolServer, report: &mut Report) -> Result<(), Error> {
+    let mut trial = ToolCall::new(setup::call_id()?, "shell");
+    let arguments = ShellArgs {
+        code: Some("exit 0".to_owned()),
+        argv: None,
+    };
+    if let Ok(Value::Object(arguments)) = serde_json::to_value(arguments) {
+        trial.args = arguments;
+    }
+    let result = call::result_of(&server.conn, &trial).await?;
+    let ok = result.exit == Some(Exit::Code(0));
+    let found = match (&result.failure, result.exit) {
+        (Some(failure), _) => failure.message.clone(),
+        (None, Some(Exit::Code(0))) => "a shell ran inside the sandbox".to_owned(),
+        (None, exit) => format!("a shell ended with {exit:?}: {}", result.content.trim()),
+    };
+    let remedy = (!ok).then(|| {
+        "the profile does not let /bin/sh run here: see `olliesrv policy show`".to_owned()
+    });
+    report.add("call", ok, found, remedy)
+}
+
+fn remedy(error: &Error) -> String {
+    use ollie_deploy::Error as Deploy;
+    match error {
+        Error::NoBundle(_) => "run `cargo xtask build`, or name a bundle with --bundle",
+        Error::NoHome(_) => "set HOME",
+        Error::Policy(_) | Error::PolicyFile { .. } => "mend the line of the policy file",
+        Error::Deploy(Deploy::Bundle { .. }) => "build or fetch the bundle anew",
+        Error::Deploy(Deploy::Unsafe { .. }) => "take the directory's write permission from others",
+        Error::Deploy(Deploy::Install { .. }) => "make room, or set XDG_CACHE_HOME",
+        Error::Deploy(Deploy::Start { .. }) => {
+            "if the file system is mounted noexec, set XDG_CACHE_HOME to another one"
+        }
+        _ => "run again with --verbose --trace-9p",
+    }
+    .to_owned()
+}
+
+/// The steps so far, printed as they come unless JSON is wanted.
+struct Report {
+    checks: Vec<Check>,
+    json: bool,
+    began: Instant,
+}
+
+impl Report {
+    fn add(
+        &mut self,
+        name: &'static str,
+        ok: bool,
+        found: String,
+        remedy: Option<String>,
+    ) -> Result<(), Error> {
+        let check = Check {
+            name,
+            ok,
+            ms: self.began.elapsed().as_secs_f64() * 1000.0,
+            found,
+            remedy,
+        };
+        self.began = Instant::now();
+        if !self.json {
+            output::print(&printable(&check.to_text()))?;
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+}
+
+impl Check {
+    fn to_text(&self) -> String {
+        let Self {
+            name, ms, found, ..
+        } = self;
+        let mark = if self.ok { "ok" } else { "FAILED" };
+        let mut text = format!("{name:<8} {mark:<6} {ms:8.2} ms  {found}\n");
+        if let Some(remedy) = &self.remedy {
+            text.push_str(&format!("{:28}mend it: {remedy}\n", ""));
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "ok": self.ok,
+            "ms": self.ms,
+            "found": self.found,
+            "remedy": self.remedy,
+        })
+    }
+}

@@ -1,0 +1,75 @@
+use std::path::PathBuf;
+
+/// Why a command of this program could not be carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// The asynchronous runtime could not be made.
+    #[error("cannot make a runtime")]
+    Runtime(#[source] std::io::Error),
+    /// An argument that clap could not judge.
+    #[error("{0}")]
+    Usage(String),
+    /// Neither HOME nor the variable that would replace it is set.
+    #[error("cannot tell where the {0} directory is: set HOME")]
+    NoHome(&'static str),
+    /// There is no bundle with a toolsrv.
+    #[error(
+        "no bundle with a toolsrv was found (looked at {}); build one with `cargo xtask build`, \
+         or name it with --bundle",
+        list(.0)
+    )]
+    NoBundle(Vec<PathBuf>),
+    /// A policy file could not be used.
+    #[error("policy")]
+    Policy(#[source] ollie_sandbox::Error),
+    /// The user's policy file could not be read.
+    #[error("cannot read {path:?}")]
+    PolicyFile {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no ready toolsrv.
+    #[error(transparent)]
+    Deploy(#[from] ollie_deploy::Error),
+    /// toolsrv would not do something, or is gone.
+    #[error(transparent)]
+    Toolsrv(#[from] ollie_client::Error),
+    /// A file of ours on this machine.
+    #[error("cannot {action}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// The message with all its causes, on one line.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let more = error.to_string();
+            if !text.ends_with(&more) {
+                text.push_str(": ");
+                text.push_str(&more);
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    names.join(", ")
+}

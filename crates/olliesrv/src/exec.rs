@@ -1,0 +1,201 @@
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ollie_client::{Call, CallEvent, ToolsrvConn};
+use ollie_protocol::{Event, EventFormat, Octets, ShellArgs, Stream, ToolCall, ToolResult};
+
+use crate::error::Error;
+use crate::explain::explain;
+use crate::options::{ExecOptions, RunOptions};
+use crate::output::Output;
+use crate::setup::{ToolServer, call_id, setup_tool_server};
+use crate::signals::{Signals, Wish};
+use crate::verbose::Verbose;
+use crate::{exit, stdin};
+
+/// How long a command that was interrupted has before its tree is killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs a command; the status to exit with.
+pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
+    let verbose = Verbose::new(&options.session);
+    // Before anything is started, so that a Ctrl-C at any moment finds
+    // somebody who ends it.
+    let mut signals = Signals::new()?;
+    let call = tool_call(options)?;
+    let server = tokio::select! {
+        server = setup_tool_server(&options.session, &verbose) => server?,
+        wish = signals.next() => return Ok(status_of(wish)),
+    };
+    let outcome = follow(&server, &call, options, &mut signals).await;
+    verbose.step("the call has ended");
+    let gone = server.end().await;
+    verbose.step(if gone {
+        "toolsrv is gone"
+    } else {
+        "toolsrv did not end in time"
+    });
+    let (result, wish) = outcome?;
+    if !options.json {
+        explain(&result, verbose.is_on());
+    }
+    Ok(match wish {
+        Some(End::Wish(wish)) => status_of(wish),
+        Some(End::BrokenPipe) => exit::BROKEN_PIPE,
+        None => exit::of_result(&result),
+    })
+}
+
+/// Why a command was ended early.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Wish(Wish),
+    BrokenPipe,
+}
+
+fn status_of(wish: Wish) -> u8 {
+    match wish {
+        Wish::Interrupt => exit::INTERRUPTED,
+        Wish::Terminate => exit::TERMINATED,
+    }
+}
+
+fn tool_call(options: &ExecOptions) -> Result<ToolCall, Error> {
+    let mut call = ToolCall::new(call_id()?, "shell");
+    let arguments = ShellArgs {
+        code: None,
+        argv: Some(options.command.iter().cloned().map(Octets::from).collect()),
+    };
+    if let Ok(serde_json::Value::Object(arguments)) = serde_json::to_value(arguments) {
+        call.args = arguments;
+    }
+    call.stdin = !options.no_stdin;
+    call.events = if options.json {
+        EventFormat::Json
+    } else {
+        EventFormat::Raw
+    };
+    apply(&options.run, &mut call)?;
+    Ok(call)
+}
+
+/// Puts the options that every call has into it.
+pub(crate) fn apply(options: &RunOptions, call: &mut ToolCall) -> Result<(), Error> {
+    call.timeout_ms = options
+        .timeout
+        .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    for entry in &options.env {
+        let bytes = entry.as_bytes();
+        let (name, value) = bytes
+            .iter()
+            .position(|&byte| byte == b'=')
+            .map(|at| (&bytes[..at], &bytes[at + 1..]))
+            .ok_or_else(|| Error::Usage(format!("--env {entry:?}: expected NAME=VALUE")))?;
+        let name = std::str::from_utf8(name)
+            .map_err(|_| Error::Usage(format!("--env {entry:?}: the name is not UTF-8")))?;
+        call.env.insert(name.to_owned(), value.to_vec().into());
+    }
+    call.validate()
+        .map_err(|error| Error::Usage(error.to_string()))
+}
+
+/// Runs the call to its end, with signals and both directions of data.
+async fn follow(
+    server: &ToolServer,
+    call: &ToolCall,
+    options: &ExecOptions,
+    signals: &mut Signals,
+) -> Result<(ToolResult, Option<End>), Error> {
+    let mut running = server.conn.call(call)?;
+    if call.stdin {
+        tokio::spawn(stdin::pass_on(running.stdin()));
+    }
+    let output = Output::new();
+    let broken = output.broken();
+    let mut end = None;
+    let mut deadline = std::pin::pin!(tokio::time::sleep(Duration::MAX));
+    let result = loop {
+        tokio::select! {
+            event = running.next() => match event? {
+                Some(event) => {
+                    if let Some(result) = show(&output, event, options.json).await {
+                        break result;
+                    }
+                }
+                None => return Err(Error::Toolsrv(ollie_client::Error::Protocol(
+                    "the call ended without a result",
+                ))),
+            },
+            wish = signals.next() => {
+                let again = end.is_some();
+                end.get_or_insert(End::Wish(wish));
+                let word = match wish {
+                    Wish::Interrupt if !again => "int",
+                    Wish::Terminate if !again => "end",
+                    _ => "kill",
+                };
+                ask(&server.conn, &running, word).await;
+                deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
+            }
+            () = &mut deadline => {
+                ask(&server.conn, &running, "kill").await;
+                deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
+            }
+            () = broken.notified(), if end.is_none() => {
+                end = Some(End::BrokenPipe);
+                ask(&server.conn, &running, "end").await;
+            }
+        }
+    };
+    match output.finish() {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            end.get_or_insert(End::BrokenPipe);
+        }
+        Err(source) => {
+            return Err(Error::Io {
+                action: "write the command's output",
+                source,
+            });
+        }
+    }
+    Ok((result, end))
+}
+
+/// Asks for the end of a call. If that cannot be asked any more, the call has
+/// ended or the connection has, and the event loop learns of it.
+async fn ask(conn: &ToolsrvConn, call: &Call, word: &'static str) {
+    let _ = conn.control(call.id().as_str(), word).await;
+}
+
+/// Prints one event; the result if it was that.
+async fn show(output: &Output, event: CallEvent, json: bool) -> Option<ToolResult> {
+    if json {
+        let (event, result) = match event {
+            CallEvent::Started { pid } => (Event::Started { pid }, None),
+            CallEvent::Notice { text } => (Event::Notice { text }, None),
+            CallEvent::Output { stream, data } => {
+                let data = Some(Octets::from(data.to_vec()));
+                let event = Event::Output {
+                    stream,
+                    data,
+                    bytes: None,
+                };
+                (event, None)
+            }
+            CallEvent::Result(result) => (Event::Result(result.clone()), Some(*result)),
+        };
+        let mut line = serde_json::to_vec(&event).unwrap_or_default();
+        line.push(b'\n');
+        output.write(Stream::Stdout, Bytes::from(line)).await;
+        return result;
+    }
+    match event {
+        CallEvent::Output { stream, data } => output.write(stream, data).await,
+        CallEvent::Notice { text } => crate::output::note(&crate::printable::printable(&text)),
+        CallEvent::Started { .. } => {}
+        CallEvent::Result(result) => return Some(*result),
+    }
+    None
+}

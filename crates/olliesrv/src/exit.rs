@@ -1,0 +1,84 @@
+//! Exit statuses. A command's own are passed on; what ollie could not do has
+//! a number above 200, and these numbers do not change.
+
+use std::process::ExitCode;
+
+use ollie_protocol::{FailureKind, ToolResult};
+
+use crate::error::Error;
+use crate::printable::printable;
+
+/// Printed below `--help`.
+pub(crate) const HELP: &str = "\
+Exit status: that of the command, 128 and the signal if a signal ended it, 126 if it cannot be \
+executed, 127 if there is no such program, 130 after Ctrl-C, 143 after SIGTERM; 2 for wrong \
+options; and of ollie itself: 201 no toolsrv could be started, 202 no sandbox, nothing was run, \
+203 the connection ended, the outcome is unknown, 204 time is up, 205 authentication failed, \
+206 the policy is wrong, 207 the working directory cannot be used, 208 refused by toolsrv, \
+209 another failure.";
+
+/// Standard output was closed, as by `head`: 128 and SIGPIPE.
+pub(crate) const BROKEN_PIPE: u8 = 141;
+/// Ctrl-C: 128 and SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+/// 128 and SIGTERM.
+pub(crate) const TERMINATED: u8 = 143;
+/// doctor found something wrong that has no number of its own.
+pub(crate) const UNHEALTHY: u8 = NO_SANDBOX;
+
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+const USAGE: u8 = 2;
+const NO_TOOLSRV: u8 = 201;
+const NO_SANDBOX: u8 = 202;
+const LOST: u8 = 203;
+const TIMED_OUT: u8 = 204;
+const NOT_AUTHENTICATED: u8 = 205;
+const POLICY: u8 = 206;
+const WORKING_DIRECTORY: u8 = 207;
+const REFUSED: u8 = 208;
+const OTHER: u8 = 209;
+
+/// The status that stands for how a call ended.
+pub(crate) fn of_result(result: &ToolResult) -> u8 {
+    if result.timed_out {
+        return TIMED_OUT;
+    }
+    if let Some(failure) = &result.failure {
+        return match failure.kind {
+            FailureKind::NotFound => NOT_FOUND,
+            FailureKind::NotExecutable => NOT_EXECUTABLE,
+            FailureKind::WorkingDirectory => WORKING_DIRECTORY,
+            FailureKind::NoSandbox => NO_SANDBOX,
+            FailureKind::SupervisorLost => LOST,
+            FailureKind::System => OTHER,
+        };
+    }
+    result.exit.map_or(OTHER, |exit| exit.shell_status())
+}
+
+/// Prints an error of ours and gives the status that stands for it.
+pub(crate) fn failed(error: &Error) -> ExitCode {
+    crate::output::complain(&printable(&error.chain()));
+    let status = match error {
+        Error::Usage(_) => USAGE,
+        Error::Policy(_) | Error::PolicyFile { .. } => POLICY,
+        Error::Deploy(ollie_deploy::Error::Connect(error)) | Error::Toolsrv(error) => {
+            of_client(error)
+        }
+        Error::Deploy(_) | Error::NoBundle(_) | Error::NoHome(_) => NO_TOOLSRV,
+        Error::Runtime(_) | Error::Io { .. } => OTHER,
+    };
+    ExitCode::from(status)
+}
+
+fn of_client(error: &ollie_client::Error) -> u8 {
+    use ollie_client::Error as Client;
+    match error {
+        Client::Refused(text) if text.starts_with("no call is run without a sandbox") => NO_SANDBOX,
+        Client::Refused(_) => REFUSED,
+        Client::Impostor | Client::NotAccepted(_) => NOT_AUTHENTICATED,
+        Client::Lost(_) => LOST,
+        _ => OTHER,
+    }
+}

@@ -1,0 +1,58 @@
+//! What a person is told about a result beside the command's own output.
+
+use ollie_protocol::{Denial, Enforced, ToolResult};
+
+use crate::output::note;
+use crate::printable::printable;
+
+/// Tells of failures, denials and a missing sandbox.
+pub(crate) fn explain(result: &ToolResult, verbose: bool) {
+    let say = |text: &str| note(&printable(text));
+    if let Some(failure) = &result.failure {
+        say(&failure.message);
+    }
+    if result.timed_out {
+        say(&format!(
+            "time is up after {} ms; the command was ended",
+            result.duration_ms
+        ));
+    }
+    if !result.tree_ended {
+        say("not every process of the command was seen to end");
+    }
+    if result.survivors > 0 && verbose {
+        say(&format!(
+            "{} processes outlived the command and were ended",
+            result.survivors
+        ));
+    }
+    for denial in &result.sandbox.denied {
+        say(&sentence(denial, &result.sandbox.profile));
+    }
+    if verbose || !result.sandbox.denied.is_empty() {
+        result.sandbox.notes.iter().for_each(|text| say(text));
+    }
+    if verbose {
+        result.sandbox.degraded.iter().for_each(|text| say(text));
+    }
+    if result.sandbox.enforced == Enforced::None {
+        say("it ran without a sandbox (--yolo)");
+    }
+}
+
+fn sentence(denial: &Denial, profile: &str) -> String {
+    let mut text = format!(
+        "the sandbox policy (profile {profile}) does not allow to {} {}",
+        denial.operation, denial.target
+    );
+    if let Some(nearest) = &denial.nearest {
+        text.push_str(&format!("; nearest rule: {nearest}"));
+    }
+    if let Some(line) = &denial.allow {
+        text.push_str(&format!(
+            "\nollie:   to allow it, write this into sandbox.yaml of ollie's configuration \
+             directory:\nollie:   {line}"
+        ));
+    }
+    text
+}

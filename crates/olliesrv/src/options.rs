@@ -1,0 +1,142 @@
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::duration;
+
+/// Runs tools where the work is, inside a sandbox that the kernel there
+/// enforces.
+#[derive(Debug, Parser)]
+#[command(name = "olliesrv", version, max_term_width = 100, after_help = crate::exit::HELP)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one command in the sandbox: streamed, its exit status kept
+    Exec(ExecOptions),
+    /// Call one tool and print its result
+    Call(CallOptions),
+    /// Look at the sandbox policy
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Check that tools can run here, step by step
+    Doctor(DoctorOptions),
+}
+
+/// What every session needs to know.
+#[derive(Debug, Args)]
+pub(crate) struct SessionOptions {
+    /// Directory to work in [default: the present one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Profile that the policy starts from
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) profile: String,
+    /// Run without any sandbox: every command may do what you may do
+    #[arg(long)]
+    pub(crate) yolo: bool,
+    /// Bundle with the toolsrv to start [default: beside olliesrv, or in ../share/ollie]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OLLIE_BUNDLE",
+        hide_env_values = true
+    )]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Tell on standard error what is done, with milliseconds
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Show every 9P message on standard error, without the data they carry
+    #[arg(long = "trace-9p")]
+    pub(crate) trace_9p: bool,
+}
+
+/// How a call is run.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// End the command's whole process tree after this time: 90, 1.5s, 200ms, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+    /// Set a variable for the command; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<OsString>,
+}
+
+/// Options of `exec`.
+#[derive(Debug, Args)]
+pub(crate) struct ExecOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+    /// Print events as JSON lines, the result last, instead of the output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Give the command /dev/null as its standard input
+    #[arg(short = 'n', long)]
+    pub(crate) no_stdin: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Options of `call`.
+#[derive(Debug, Args)]
+pub(crate) struct CallOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The tool
+    pub(crate) tool: String,
+    /// Its arguments: one JSON object, or any number of NAME=VALUE, where a VALUE that is JSON is
+    /// taken as JSON and any other as text
+    #[arg(value_name = "JSON|NAME=VALUE")]
+    pub(crate) arguments: Vec<String>,
+}
+
+/// What can be asked about the policy.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Print the policy as it holds here: each rule, where it comes from, what is enforced
+    Show(ShowOptions),
+}
+
+/// Options of `policy show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_options_do_not_contradict_each_other() {
+        super::Options::command().debug_assert();
+    }
+}

@@ -1,0 +1,135 @@
+use std::path::Path;
+
+use ollie_client::ToolsrvConn;
+use ollie_deploy::{Installed, Plan, Process};
+use ollie_protocol::{CallId, Nonce, Octets, auth};
+use ollie_sandbox::{Layer, Layered, Source};
+
+use crate::error::Error;
+use crate::options::SessionOptions;
+use crate::paths::Paths;
+use crate::verbose::Verbose;
+
+/// The name under which the command line attaches.
+const AGENT: &str = "cli";
+
+/// A session's tools: a connection, and the process behind it.
+#[derive(Debug)]
+pub(crate) struct ToolServer {
+    pub(crate) conn: ToolsrvConn,
+    process: Process,
+}
+
+impl ToolServer {
+    /// Closes the connection and waits until everything of the session is
+    /// gone. Returns whether that was seen.
+    pub(crate) async fn end(self) -> bool {
+        drop(self.conn);
+        self.process.ended().await
+    }
+
+    /// The process behind the connection.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// Starts and connects the toolsrv of a session. This is the one function
+/// that knows where it runs.
+pub(crate) async fn setup_tool_server(
+    options: &SessionOptions,
+    verbose: &Verbose,
+) -> Result<ToolServer, Error> {
+    let paths = own_paths()?;
+    let plan = plan(options, &paths)?;
+    let installed = install(&plan, &paths)?;
+    verbose.step(&format!(
+        "toolsrv {} {}",
+        if installed.fresh {
+            "installed as"
+        } else {
+            "is there:"
+        },
+        installed.program.display()
+    ));
+    start(&installed, &plan, verbose).await
+}
+
+/// Where ollie's files are, for this process.
+pub(crate) fn own_paths() -> Result<Paths, Error> {
+    Paths::new(&|name| std::env::var_os(name), std::env::current_exe().ok())
+}
+
+/// What to start.
+pub(crate) fn plan(options: &SessionOptions, paths: &Paths) -> Result<Plan, Error> {
+    let policy = layers(&options.profile, &paths.policy())?
+        .to_json()
+        .map_err(Error::Policy)?;
+    let cwd = match &options.cwd {
+        Some(cwd) => std::path::absolute(cwd),
+        None => std::env::current_dir(),
+    }
+    .map_err(|source| Error::Io {
+        action: "find the working directory",
+        source,
+    })?;
+    Ok(Plan {
+        bundle: paths.bundle(options.bundle.as_ref())?,
+        policy: String::from_utf8_lossy(&policy).into_owned(),
+        cwd: Some(Octets::from(cwd.into_os_string())),
+        yolo: options.yolo,
+        session: format!("s-{}", fresh_word()?),
+    })
+}
+
+/// Puts toolsrv in its place on this machine.
+pub(crate) fn install(plan: &Plan, paths: &Paths) -> Result<Installed, Error> {
+    Ok(ollie_deploy::install(&plan.bundle, &paths.cache)?)
+}
+
+/// Starts an installed toolsrv and connects to it.
+pub(crate) async fn start(
+    installed: &Installed,
+    plan: &Plan,
+    verbose: &Verbose,
+) -> Result<ToolServer, Error> {
+    let (process, channel) = ollie_deploy::spawn_local(installed, plan).await?;
+    verbose.step(&format!("toolsrv is ready, process {}", process.server));
+    let conn = process
+        .connect(channel, AGENT, verbose.client_config())
+        .await?;
+    verbose.step("both sides have proved who they are");
+    Ok(ToolServer { conn, process })
+}
+
+/// The profile and, on top of it, the user's file if there is one.
+fn layers(profile: &str, file: &Path) -> Result<Layered, Error> {
+    let documents = match std::fs::read_to_string(file) {
+        Ok(text) => vec![
+            ollie_sandbox::parse(&text, &Source::new(Layer::User, file.display().to_string()))
+                .map_err(Error::Policy)?,
+        ],
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => {
+            return Err(Error::PolicyFile {
+                path: file.to_owned(),
+                source,
+            });
+        }
+    };
+    ollie_sandbox::layer(profile, &documents).map_err(Error::Policy)
+}
+
+/// A fresh id for a call.
+pub(crate) fn call_id() -> Result<CallId, Error> {
+    let word = format!("c-{}", fresh_word()?);
+    CallId::new(word).map_err(|error| Error::Usage(error.to_string()))
+}
+
+fn fresh_word() -> Result<String, Error> {
+    let nonce = Nonce::random().map_err(|error| Error::Io {
+        action: "get random numbers",
+        source: std::io::Error::other(error.to_string()),
+    })?;
+    Ok(auth::to_hex(&nonce.as_bytes()[..8]))
+}

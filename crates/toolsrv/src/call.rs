@@ -1,0 +1,362 @@
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use ninep_rs::Refusal;
+use ollie_exec::{Control, Order, Running, Step};
+use ollie_protocol::{
+    CallId, EventFormat, Exit, Failure, FailureKind, Octets, Stream, ToolCall, ToolResult,
+    Truncation, limits,
+};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use crate::log::Log;
+use crate::session::Session;
+use crate::stdin::Stdin;
+
+/// Qid paths of a call's directory and its files.
+const PATHS: u64 = 16;
+
+/// How much of standard error is looked at for denials.
+const STDERR_TAIL: usize = 8 * 1024;
+
+/// One call, from its start until it is forgotten.
+pub(crate) struct Call {
+    spec: ToolCall,
+    argv: Vec<Octets>,
+    cwd: Octets,
+    session: Arc<Session>,
+    control: Control,
+    stdin: Option<Arc<Stdin>>,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    output: Mutex<Output>,
+    phase: watch::Sender<Phase>,
+    /// Sent whenever there is more to see in the logs.
+    grown: watch::Sender<()>,
+    /// First of the qid paths of its directory.
+    path: u64,
+    started: Instant,
+    ended: Mutex<Ended>,
+    result: OnceLock<ToolResult>,
+}
+
+/// How far a call is. It only ever grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// The supervisor has not said yet whether it runs.
+    Starting,
+    /// It runs as this process.
+    Running(u32),
+    /// No process of it is left, as far as is known.
+    Ended,
+}
+
+/// What has been read of the output so far.
+#[derive(Default)]
+struct Output {
+    both: Log,
+    stdout: Log,
+    stderr: Log,
+    /// Streams at their end.
+    closed: [bool; 2],
+    /// Whose turn it is, so that neither stream starves the other.
+    turn: usize,
+}
+
+/// What is learned about the end on the way there.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub(crate) exit: Option<Exit>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) timed_out: bool,
+    pub(crate) cancelled: bool,
+    pub(crate) tree_ended: bool,
+    pub(crate) survivors: u32,
+    pub(crate) duration: Duration,
+}
+
+impl Call {
+    pub(crate) fn new(
+        session: &Arc<Session>,
+        spec: ToolCall,
+        argv: Vec<Octets>,
+        cwd: Octets,
+        running: Running,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            spec,
+            argv,
+            cwd,
+            session: Arc::clone(session),
+            control: running.control,
+            stdin: running.stdin.map(Stdin::new),
+            stdout: running.stdout,
+            stderr: running.stderr,
+            output: Mutex::default(),
+            phase: watch::Sender::new(Phase::Starting),
+            grown: watch::Sender::new(()),
+            path: session.fresh_paths(PATHS),
+            started: Instant::now(),
+            ended: Mutex::default(),
+            result: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> &CallId {
+        &self.spec.id
+    }
+
+    pub(crate) fn path(&self) -> u64 {
+        self.path
+    }
+
+    pub(crate) fn spec(&self) -> &ToolCall {
+        &self.spec
+    }
+
+    pub(crate) fn events(&self) -> EventFormat {
+        self.spec.events
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        self.spec
+            .grace_ms
+            .map_or(limits::GRACE, Duration::from_millis)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// A receiver that sees every later phase.
+    pub(crate) fn phases(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.send_replace(phase);
+    }
+
+    pub(crate) fn ended(&self) -> MutexGuard<'_, Ended> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the supervisor to end the tree.
+    pub(crate) async fn end(&self, grace: Duration) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        // An order that cannot be delivered finds nobody to obey it, and then
+        // the driver learns of the supervisor's death.
+        let _ = self.control.order(Order::End { grace_ms }).await;
+    }
+
+    /// Its standard input.
+    pub(crate) fn stdin(&self) -> Result<&Stdin, Refusal> {
+        self.stdin.as_deref().ok_or(Refusal::new(
+            "this call takes no standard input: set stdin in the tool call",
+        ))
+    }
+
+    /// Ends standard input.
+    pub(crate) fn end_stdin(&self) {
+        if let Some(stdin) = &self.stdin {
+            stdin.end();
+        }
+    }
+
+    /// Takes what a stream has ready, at most `count` bytes, and keeps a copy
+    /// in the logs. `None`: nothing now.
+    pub(crate) fn take_output(&self, count: usize) -> Option<(Stream, Bytes)> {
+        let mut output = self.output();
+        let first = output.turn;
+        for index in [first, 1 - first] {
+            if output.closed[index] {
+                continue;
+            }
+            let (pipe, name) = match index {
+                0 => (&self.stdout, Stream::Stdout),
+                _ => (&self.stderr, Stream::Stderr),
+            };
+            // As much room as there are bytes: the buffer is not cleared
+            // first and not too large for a short line.
+            let waiting = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
+            let room = usize::try_from(waiting).unwrap_or(count).clamp(1, count);
+            let mut data = BytesMut::with_capacity(room).limit(room);
+            match pipe.try_read_buf(&mut data) {
+                Ok(0) => output.closed[index] = true,
+                Ok(_) => {
+                    let data = data.into_inner().freeze();
+                    output.both.push(&data);
+                    match name {
+                        Stream::Stdout => output.stdout.push(&data),
+                        Stream::Stderr => output.stderr.push(&data),
+                    }
+                    output.turn = 1 - index;
+                    self.grown.send_replace(());
+                    return Some((name, data));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => output.closed[index] = true,
+            }
+        }
+        None
+    }
+
+    /// Returns when output may be ready, or a stream has ended. For ever if
+    /// both have.
+    pub(crate) async fn output_ready(&self) {
+        let [stdout_closed, stderr_closed] = self.output().closed;
+        let wait = async |pipe: &pipe::Receiver, closed| {
+            if closed || pipe.readable().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = wait(&self.stdout, stdout_closed) => {}
+            () = wait(&self.stderr, stderr_closed) => {}
+        }
+    }
+
+    /// A future that is ready once the logs have grown, or the call has
+    /// finished, after this was called.
+    pub(crate) fn changed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut grown = self.grown.subscribe();
+        async move {
+            // The sender lives as long as the call, whose logs are being read.
+            let _ = grown.changed().await;
+        }
+    }
+
+    /// Reads the rest of the output into the logs, for a call whose client is
+    /// gone.
+    pub(crate) fn drain(&self) {
+        while self.take_output(64 * 1024).is_some() {}
+    }
+
+    /// One of the logs.
+    pub(crate) fn with_log<T>(&self, which: Option<Stream>, read: impl FnOnce(&Log) -> T) -> T {
+        let output = self.output();
+        read(match which {
+            None => &output.both,
+            Some(Stream::Stdout) => &output.stdout,
+            Some(Stream::Stderr) => &output.stderr,
+        })
+    }
+
+    /// Bytes of output kept in memory.
+    pub(crate) fn kept(&self) -> usize {
+        let output = self.output();
+        output.both.kept() + output.stdout.kept() + output.stderr.kept()
+    }
+
+    /// Whether the result is there.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.result.get().is_some()
+    }
+
+    /// The result, if it is there.
+    pub(crate) fn result(&self) -> Option<&ToolResult> {
+        self.result.get()
+    }
+
+    /// Makes the result, once: the tree has ended and its output was read.
+    pub(crate) fn finish(&self) -> &ToolResult {
+        let result = self.result.get_or_init(|| {
+            let ended = std::mem::take(&mut *self.ended());
+            let output = self.output();
+            let ok = ended.exit == Some(Exit::Code(0))
+                && ended.failure.is_none()
+                && !ended.timed_out
+                && !ended.cancelled;
+            let (content, truncation) = match self.spec.events {
+                EventFormat::Raw => (String::new(), None),
+                EventFormat::Json => {
+                    let (text, kept) = output.both.text(limits::CONTENT_MAX);
+                    let total = output.both.total();
+                    let truncation = (kept < total).then(|| Truncation {
+                        kept,
+                        total,
+                        rest: format!("proc/{}/output", self.spec.id),
+                    });
+                    (text, truncation)
+                }
+            };
+            let mut sandbox = match &self.session.sandbox {
+                Ok(confinement) => confinement.report.clone(),
+                // Nothing is started without a confinement.
+                Err(_) => unreachable!("a call exists only in a confinement"),
+            };
+            let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
+            if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
+                sandbox.denied = self.session.policy.denials(
+                    &self.argv,
+                    Path::new(self.cwd.as_os_str()),
+                    &output.stderr.last(STDERR_TAIL),
+                );
+            }
+            ToolResult {
+                id: self.spec.id.clone(),
+                tool: self.spec.tool.clone(),
+                host: self.session.hostname.clone(),
+                ok,
+                exit: ended.exit,
+                failure: ended.failure,
+                content,
+                truncation,
+                duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
+                timed_out: ended.timed_out,
+                cancelled: ended.cancelled,
+                tree_ended: ended.tree_ended,
+                survivors: ended.survivors,
+                sandbox,
+            }
+        });
+        self.grown.send_replace(());
+        result
+    }
+
+    /// What a start that failed means to the caller.
+    pub(crate) fn failure(&self, step: Step, errno: i32) -> Failure {
+        let program = self.argv[0].to_string_lossy();
+        let reason = std::io::Error::from_raw_os_error(errno);
+        let not_found = rustix::io::Errno::NOENT.raw_os_error() == errno
+            || rustix::io::Errno::NOTDIR.raw_os_error() == errno;
+        let (kind, message) = match step {
+            Step::Cwd => (
+                FailureKind::WorkingDirectory,
+                format!("cannot enter {}: {reason}", self.cwd.to_string_lossy()),
+            ),
+            Step::Exec if not_found => (
+                FailureKind::NotFound,
+                format!("{program}: no such program on {}", self.session.hostname),
+            ),
+            Step::Exec => (
+                FailureKind::NotExecutable,
+                format!("cannot execute {program}: {reason}"),
+            ),
+            Step::Sandbox => (
+                FailureKind::NoSandbox,
+                format!("the sandbox could not be applied, so nothing was started: {reason}"),
+            ),
+            _ => (
+                FailureKind::System,
+                format!("cannot start {program} ({step:?}): {reason}"),
+            ),
+        };
+        Failure { kind, message }
+    }
+
+    fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

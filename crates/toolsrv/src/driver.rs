@@ -1,0 +1,97 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ollie_exec::Report;
+use ollie_protocol::{Failure, FailureKind};
+use tokio::sync::Notify;
+
+use crate::call::{Call, Phase};
+
+/// Follows the supervisor of a call until the tree has ended, and ends it when
+/// its time is up or its client is gone.
+///
+/// `gone` is notified when nobody reads the call's events any more.
+pub(crate) async fn drive(call: Arc<Call>, gone: Arc<Notify>) {
+    let limit = call.spec().timeout_ms.map(Duration::from_millis);
+    let mut deadline = std::pin::pin!(async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    });
+    let mut ending = false;
+    let mut unread = false;
+    loop {
+        tokio::select! {
+            report = call.control().report() => {
+                if !note(&call, report) {
+                    break;
+                }
+            }
+            () = &mut deadline, if !ending => {
+                ending = true;
+                call.ended().timed_out = true;
+                call.end(call.grace()).await;
+            }
+            () = gone.notified(), if !unread => {
+                unread = true;
+                if !ending {
+                    ending = true;
+                    call.ended().cancelled = true;
+                    call.end(call.grace()).await;
+                }
+            }
+        }
+    }
+    call.end_stdin();
+    call.set_phase(Phase::Ended);
+    if !unread {
+        // The reader finishes the call when it has read everything; if it
+        // goes away before that, this task does.
+        let mut phases = call.phases();
+        tokio::select! {
+            () = gone.notified() => {}
+            _ = phases.wait_for(|_| call.is_finished()) => return,
+        }
+    }
+    call.drain();
+    call.finish();
+    call.set_phase(Phase::Ended);
+}
+
+/// Takes one report in; false after the last one.
+fn note(call: &Call, report: Option<Report>) -> bool {
+    let started = call.started();
+    let mut ended = call.ended();
+    match report {
+        Some(Report::Started(pid)) => {
+            call.set_phase(Phase::Running(pid));
+            return true;
+        }
+        Some(Report::Exited(exit)) => {
+            ended.exit = Some(exit);
+            return true;
+        }
+        Some(Report::NotStarted { step, errno }) => {
+            ended.failure = Some(call.failure(step, errno));
+            ended.tree_ended = true;
+        }
+        Some(Report::Ended {
+            survivors,
+            confirmed,
+        }) => {
+            ended.survivors = survivors;
+            ended.tree_ended = confirmed;
+        }
+        None => {
+            ended.failure = Some(Failure {
+                kind: FailureKind::SupervisorLost,
+                message: "the process that watched over this call was killed; what the call \
+                          had done by then is not known"
+                    .to_owned(),
+            });
+        }
+    }
+    ended.duration = Instant::now().duration_since(started);
+    false
+}

@@ -1,0 +1,69 @@
+use std::path::PathBuf;
+
+/// Why toolsrv could not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The boot record did not arrive whole, or says something impossible.
+    #[error("boot record")]
+    Boot(#[source] ollie_protocol::Error),
+    /// Standard input or output cannot carry the protocol.
+    #[error("{stream}: {problem}")]
+    Stdio {
+        /// Which one.
+        stream: &'static str,
+        /// What is wrong and what is expected.
+        problem: String,
+    },
+    /// No place for the private directories. Every place that was tried is
+    /// listed with its reason.
+    #[error("no private directory can be made: {0}")]
+    Places(String),
+    /// The session's working directory cannot be used.
+    #[error("working directory {path:?}")]
+    Cwd {
+        /// The directory, absolute.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The policy cannot be understood or compiled.
+    #[error("policy")]
+    Policy(#[source] ollie_sandbox::Error),
+    /// The processes that run commands cannot be made.
+    #[error("companion process")]
+    Companion(#[source] ollie_exec::Error),
+    /// A system call failed.
+    #[error("cannot {action}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// An error of a system call.
+    pub(crate) fn system<E: Into<std::io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System {
+            action,
+            source: source.into(),
+        }
+    }
+
+    /// The message with all its causes, on one line.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}

@@ -1,0 +1,67 @@
+//! The binary: `toolsrv serve`, started by ollie with its standard input and
+//! output as the channel.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+toolsrv: runs ollie's tools on this host, inside a sandbox
+
+usage: toolsrv serve      one session: a boot record, then 9P, on standard input and output
+       toolsrv --version  the release of ollie it belongs to
+       toolsrv --help     this text
+
+It is started by olliesrv, over ssh or on the same machine, and needs nothing installed.
+";
+
+fn main() -> ExitCode {
+    match command() {
+        Ok(Command::Serve) => match toolsrv::start(std::env::vars_os().collect()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(&error.chain(), 1),
+        },
+        Ok(Command::Version) => {
+            say(&format!("toolsrv {}\n", env!("CARGO_PKG_VERSION")));
+            ExitCode::SUCCESS
+        }
+        Ok(Command::Help) => {
+            say(HELP);
+            ExitCode::SUCCESS
+        }
+        Err(error) => complain(&format!("{error}; see toolsrv --help"), 2),
+    }
+}
+
+enum Command {
+    Serve,
+    Version,
+    Help,
+}
+
+fn command() -> Result<Command, lexopt::Error> {
+    use lexopt::prelude::{Long, Short, Value};
+    let mut arguments = lexopt::Parser::from_env();
+    let command = match arguments.next()? {
+        Some(Long("version") | Short('V')) => Command::Version,
+        Some(Long("help") | Short('h')) => Command::Help,
+        Some(Value(word)) if word == "serve" => Command::Serve,
+        Some(other) => return Err(other.unexpected()),
+        None => return Err("a command is missing".into()),
+    };
+    match arguments.next()? {
+        None => Ok(command),
+        Some(other) => Err(other.unexpected()),
+    }
+}
+
+/// Standard output may be gone; then there is nobody to tell.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn complain(text: &str, status: u8) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "toolsrv: {text}");
+    ExitCode::from(status)
+}

@@ -1,0 +1,103 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use ninep_rs::ServerConfig;
+use ollie_protocol::{Nonce, limits};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::call::Phase;
+use crate::door::Door;
+use crate::session::Session;
+use crate::stdio::Stdio;
+
+/// Connections to the socket at a time. One more waits in the kernel's queue.
+const CONNECTIONS_MAX: usize = 64;
+/// How much longer than the longest grace the trees have to end.
+const LAST_WAIT: Duration = Duration::from_secs(6);
+
+/// Serves the session until standard input ends, somebody asks for the end,
+/// or the companion is gone. Then it ends every call and returns.
+pub(crate) async fn serve(
+    session: Arc<Session>,
+    stdio: Stdio,
+    listener: UnixListener,
+    announced: Nonce,
+) {
+    let door = Door::of_stdio(&session, announced);
+    let first = ninep_rs::serve(stdio.reader, stdio.writer, door, config());
+    let accepting = tokio::spawn(accept(Arc::clone(&session), listener));
+    tokio::select! {
+        _ = first => {}
+        () = session.ending.notified() => {}
+        () = session.spawner.gone() => {}
+        () = told_to_end() => {}
+    }
+    accepting.abort();
+    end_calls(&session).await;
+}
+
+fn config() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.msize = limits::MSIZE;
+    config
+}
+
+async fn accept(session: Arc<Session>, listener: UnixListener) {
+    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    // The semaphore is never closed, so this loop ends with its task.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            // No descriptor is free: some connection has to end first.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let own = rustix::process::getuid().as_raw();
+        if !stream.peer_cred().is_ok_and(|peer| peer.uid() == own) {
+            continue;
+        }
+        let door = Door::of_socket(&session);
+        tokio::spawn(async move {
+            let (reader, writer) = stream.into_split();
+            // How a connection ends is its own matter.
+            let _ = ninep_rs::serve(reader, writer, door, config()).await;
+            drop(place);
+        });
+    }
+}
+
+/// SIGTERM and SIGHUP: what sshd, systemd and a person send.
+async fn told_to_end() {
+    let (Ok(mut term), Ok(mut hangup), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::hangup()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = hangup.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Ends every call that runs, all at once, and waits until it has.
+async fn end_calls(session: &Session) {
+    let calls = session.calls.all();
+    let running = || calls.iter().filter(|call| call.phase() != Phase::Ended);
+    let mut longest = Duration::ZERO;
+    for call in running() {
+        call.ended().cancelled = true;
+        call.end(call.grace()).await;
+        longest = longest.max(call.grace());
+    }
+    let all_ended = async {
+        for call in running() {
+            // The sender lives as long as the call.
+            let _ = call.phases().wait_for(|phase| *phase == Phase::Ended).await;
+        }
+    };
+    // Whatever is left after that, the companion ends without grace.
+    let _ = tokio::time::timeout(longest + LAST_WAIT, all_ended).await;
+}

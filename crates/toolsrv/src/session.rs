@@ -1,0 +1,154 @@
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use ollie_exec::Spawner;
+use ollie_protocol::auth::{AGENT, OWNER};
+use ollie_protocol::{Key, Octets, SandboxReport, VersionRecord, limits};
+use ollie_sandbox::Policy;
+use tokio::sync::Notify;
+
+use crate::calls::Calls;
+use crate::facts::Environment;
+
+/// What all connections of a session share.
+pub(crate) struct Session {
+    /// Its name, the uname of its connections.
+    pub(crate) name: String,
+    /// Working directory of its calls, absolute.
+    pub(crate) cwd: PathBuf,
+    /// This host's own name.
+    pub(crate) hostname: String,
+    /// The environment toolsrv was started with.
+    pub(crate) environment: Environment,
+    /// The policy, resolved against this host.
+    pub(crate) policy: Policy,
+    /// What of it is enforced; or why nothing may run.
+    pub(crate) sandbox: Result<Confinement, String>,
+    /// Starts commands.
+    pub(crate) spawner: Spawner,
+    /// Calls by their ids.
+    pub(crate) calls: Calls,
+    /// Set when the session is to end.
+    pub(crate) ending: Notify,
+    /// Numbers for qids, unique for the life of this process.
+    pub(crate) paths: AtomicU64,
+    keys: Mutex<Keys>,
+    started: SystemTime,
+    build: OnceLock<String>,
+}
+
+/// A policy that can be applied.
+pub(crate) struct Confinement {
+    /// Its number at the companion.
+    pub(crate) policy: u32,
+    /// What is in force.
+    pub(crate) report: SandboxReport,
+    /// The environment of calls, `NAME=value`.
+    pub(crate) env: Vec<Octets>,
+}
+
+struct Keys {
+    /// Good for one connection, then forgotten.
+    secret: Option<Key>,
+    agent: Key,
+    owner: Key,
+}
+
+impl Session {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "every part is made by another step of the start, and none has a default"
+    )]
+    pub(crate) fn new(
+        name: String,
+        secret: Key,
+        cwd: PathBuf,
+        hostname: String,
+        environment: Environment,
+        policy: Policy,
+        sandbox: Result<Confinement, String>,
+        spawner: Spawner,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            cwd,
+            hostname,
+            environment,
+            policy,
+            sandbox,
+            spawner,
+            calls: Calls::default(),
+            ending: Notify::new(),
+            paths: AtomicU64::new(100),
+            keys: Mutex::new(Keys {
+                agent: secret.token(AGENT),
+                owner: secret.token(OWNER),
+                secret: Some(secret),
+            }),
+            started: SystemTime::now(),
+            build: OnceLock::new(),
+        })
+    }
+
+    /// The key for which `fits` holds, among those that may prove `aname`.
+    /// The secret is forgotten when it was the one.
+    pub(crate) fn unlock(&self, aname: &str, fits: impl Fn(&Key) -> bool) -> Option<Key> {
+        let mut keys = self.keys();
+        if keys.secret.as_ref().is_some_and(&fits) {
+            return keys.secret.take();
+        }
+        let owner = fits(&keys.owner).then(|| keys.owner.clone());
+        let agent = (aname != OWNER && fits(&keys.agent)).then(|| keys.agent.clone());
+        owner.or(agent)
+    }
+
+    /// The first of `count` qid paths that nothing else has.
+    pub(crate) fn fresh_paths(&self, count: u64) -> u64 {
+        self.paths.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// The file `version`.
+    pub(crate) fn version(&self) -> VersionRecord {
+        VersionRecord {
+            protocol: limits::PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: self.build.get_or_init(build_id).clone(),
+            pid: std::process::id(),
+            started: self
+                .started
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+        }
+    }
+
+    /// Seconds since the session began.
+    pub(crate) fn uptime(&self) -> u64 {
+        self.started.elapsed().map_or(0, |up| up.as_secs())
+    }
+
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// SHA-256 of the running executable. It is read through /proc, so it is the
+/// file that runs even if another one has its name by now.
+fn build_id() -> String {
+    use sha2::Digest as _;
+    let mut hash = sha2::Sha256::new();
+    let copied = std::fs::File::open("/proc/self/exe").and_then(|mut file| {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match std::io::Read::read(&mut file, &mut buffer)? {
+                0 => return Ok(()),
+                read => hash.update(&buffer[..read]),
+            }
+        }
+    });
+    match copied {
+        Ok(()) => ollie_protocol::auth::to_hex(&hash.finalize()),
+        Err(_) => "unknown".to_owned(),
+    }
+}

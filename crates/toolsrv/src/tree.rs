@@ -1,0 +1,130 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use ninep_rs::{Answer, Directory, File, Node, OpenMode, Qid, Refusal, Stat, answer};
+use ollie_protocol::{SandboxReport, tree};
+use serde::Serialize;
+
+use crate::call_tree::Proc;
+use crate::facts;
+use crate::live::{Live, line};
+use crate::session::Session;
+
+/// The root of the tree, as docs/protocol.md describes it.
+pub(crate) fn root(session: &Arc<Session>) -> Arc<dyn Node> {
+    let json = |name, path, show: fn(&Session) -> Vec<u8>| {
+        let session = Arc::clone(session);
+        Live::node(name, path, move || show(&session))
+    };
+    Arc::new(Directory::new(
+        "/",
+        0,
+        vec![
+            json(tree::VERSION, 1, |session| line(&session.version())),
+            json(tree::HOST, 2, |session| {
+                line(&facts::gather(&session.environment, &session.cwd))
+            }),
+            json(tree::POLICY, 3, |session| line(&PolicyRecord::of(session))),
+            json(tree::STATUS, 4, |session| line(&Gauges::of(session))),
+            Arc::new(Ctl {
+                session: Arc::clone(session),
+            }),
+            Arc::new(Proc::new(session, 6)),
+        ],
+    ))
+}
+
+/// The file `policy`.
+#[derive(Serialize)]
+struct PolicyRecord<'a> {
+    /// What is in force; absent when nothing may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enforcement: Option<&'a SandboxReport>,
+    /// Why nothing may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a str>,
+    /// The policy with the origin of each rule.
+    policy: &'a ollie_sandbox::Policy,
+}
+
+impl<'a> PolicyRecord<'a> {
+    fn of(session: &'a Session) -> Self {
+        Self {
+            enforcement: session.sandbox.as_ref().ok().map(|c| &c.report),
+            refused: session.sandbox.as_ref().err().map(String::as_str),
+            policy: &session.policy,
+        }
+    }
+}
+
+/// The file `status`.
+#[derive(Serialize)]
+struct Gauges {
+    uptime_s: u64,
+    /// Calls whose tree has not ended.
+    running: usize,
+    /// Calls that are remembered, with the running ones.
+    calls: usize,
+    /// Open descriptors of the 9P server.
+    fds: usize,
+    /// Resident memory of the 9P server, bytes.
+    rss: u64,
+    /// qids handed out.
+    qids: u64,
+}
+
+impl Gauges {
+    fn of(session: &Session) -> Self {
+        let calls = session.calls.all();
+        Self {
+            uptime_s: session.uptime(),
+            running: calls.iter().filter(|call| !call.is_finished()).count(),
+            calls: calls.len(),
+            fds: std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+            rss: resident(),
+            qids: session.paths.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The second field of /proc/self/statm is resident memory in pages (proc(5)).
+fn resident() -> u64 {
+    std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
+        .map_or(0, |pages| pages * rustix::param::page_size() as u64)
+}
+
+/// The file `ctl`: commands to toolsrv itself.
+struct Ctl {
+    session: Arc<Session>,
+}
+
+impl Node for Ctl {
+    fn qid(&self) -> Qid {
+        Qid::file(5)
+    }
+
+    fn stat(&self) -> Stat {
+        Stat::new(tree::CTL, self.qid(), 0o222)
+    }
+
+    fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
+        Ok(Arc::new(OpenCtl(Arc::clone(&self.session))))
+    }
+}
+
+struct OpenCtl(Arc<Session>);
+
+impl File for OpenCtl {
+    fn write(self: Arc<Self>, _offset: u64, data: Bytes) -> Answer<u32> {
+        answer(match data.trim_ascii() {
+            b"shutdown" => {
+                self.0.ending.notify_one();
+                Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
+            }
+            _ => Err(Refusal::new("unknown command: write shutdown")),
+        })
+    }
+}
