@@ -24,6 +24,10 @@ pub(crate) struct Outbox {
     /// Bytes of `tail` that are written.
     written: usize,
     bytes: usize,
+    /// The length of each frame that waits; of the first, what is left.
+    frames: VecDeque<usize>,
+    /// Whether some of the first frame is written.
+    inside: bool,
     unflushed: bool,
 }
 
@@ -62,6 +66,7 @@ impl Outbox {
             return Err(Error::TooLong("message"));
         }
         self.bytes += length;
+        self.frames.push_back(length);
         match data {
             Some(data) if data.len() > COPIED => {
                 self.seal();
@@ -82,6 +87,7 @@ impl Outbox {
         self.seal();
         other.seal();
         self.parts.append(&mut other.parts);
+        self.frames.append(&mut other.frames);
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
@@ -92,6 +98,14 @@ impl Outbox {
         }
     }
 
+    /// What is left of a frame that was begun: nothing else may be written before it.
+    pub(crate) fn begun(&self) -> usize {
+        match self.inside {
+            true => self.frames.front().copied().unwrap_or(0),
+            false => 0,
+        }
+    }
+
     /// Writes and flushes until nothing is left or the peer takes no more.
     pub(crate) fn poll_write<W: AsyncWrite + Unpin>(
         &mut self,
@@ -99,13 +113,17 @@ impl Outbox {
         writer: &mut W,
     ) -> Poll<io::Result<()>> {
         while self.bytes > 0 {
-            let written = ready!(self.poll_some(cx, writer))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.unflushed = true;
-            self.advance(written);
+            ready!(self.poll_some(cx, writer, usize::MAX))?;
         }
+        self.poll_flush(cx, writer)
+    }
+
+    /// Flushes what was written.
+    pub(crate) fn poll_flush<W: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        writer: &mut W,
+    ) -> Poll<io::Result<()>> {
         if self.unflushed {
             ready!(Pin::new(writer).poll_flush(cx))?;
             self.unflushed = false;
@@ -113,32 +131,42 @@ impl Outbox {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_some<W: AsyncWrite + Unpin>(
-        &self,
+    /// Writes once, at most `most` bytes.
+    pub(crate) fn poll_some<W: AsyncWrite + Unpin>(
+        &mut self,
         cx: &mut Context<'_>,
         writer: &mut W,
-    ) -> Poll<io::Result<usize>> {
-        let tail = &self.tail[self.written..];
-        let Some(first) = self.parts.front() else {
-            return Pin::new(writer).poll_write(cx, tail);
-        };
-        if !writer.is_write_vectored() {
-            return Pin::new(writer).poll_write(cx, first);
-        }
+        most: usize,
+    ) -> Poll<io::Result<()>> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut used = 0;
+        let mut room = most;
+        let tail = &self.tail[self.written..];
         for part in self.parts.iter().map(|part| &part[..]).chain([tail]) {
-            if used == SLICES {
+            if used == SLICES || room == 0 {
                 break;
             }
+            let part = &part[..part.len().min(room)];
+            room -= part.len();
             slices[used] = IoSlice::new(part);
             used += 1;
         }
-        Pin::new(writer).poll_write_vectored(cx, &slices[..used])
+        let writer = Pin::new(writer);
+        let written = ready!(match used > 1 && writer.is_write_vectored() {
+            true => writer.poll_write_vectored(cx, &slices[..used]),
+            false => writer.poll_write(cx, &slices[0]),
+        })?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.unflushed = true;
+        self.advance(written);
+        Poll::Ready(Ok(()))
     }
 
     fn advance(&mut self, mut written: usize) {
         self.bytes -= written;
+        self.advance_frames(written);
         while let Some(part) = self.parts.front_mut() {
             if written < part.len() {
                 part.advance(written);
@@ -151,6 +179,19 @@ impl Outbox {
         if self.written == self.tail.len() {
             self.written = 0;
             self.tail.clear();
+        }
+    }
+
+    fn advance_frames(&mut self, mut written: usize) {
+        while let Some(frame) = self.frames.front_mut() {
+            if written < *frame {
+                *frame -= written;
+                self.inside |= written > 0;
+                return;
+            }
+            written -= *frame;
+            self.frames.pop_front();
+            self.inside = false;
         }
     }
 }

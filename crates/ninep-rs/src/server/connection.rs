@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Sleep;
 
+use super::answers::{Answers, Order};
 use super::config::ServerConfig;
 use super::fids::Fids;
-use super::ready::{LaneKey, Ready};
+use super::ready::{LaneKey, Ready, Way};
 use super::service::Service;
-use crate::outbox::Outbox;
 use crate::trace::Direction;
 use crate::wire::{Frames, HEADER};
 use crate::{Error, Refusal, Rmessage, Tag, Tagged, Tmessage, ename};
@@ -34,14 +34,14 @@ pub(super) struct Connection<S, R, W> {
     reader: R,
     writer: W,
     frames: Frames,
-    outbox: Outbox,
+    answers: Answers,
     pub(super) fids: Fids,
     ready: Arc<Ready>,
     /// Lanes to carry on with in this turn or the next.
     due: Vec<LaneKey>,
     /// Zero until the first Tversion.
     pub(super) msize: u32,
-    pub(super) attached: bool,
+    attached: bool,
     deadline: Option<Pin<Box<Sleep>>>,
     phase: Phase,
 }
@@ -66,7 +66,7 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
             reader,
             writer,
             frames: Frames::new(),
-            outbox: Outbox::default(),
+            answers: Answers::default(),
             ready,
             due: Vec::new(),
             msize: 0,
@@ -88,8 +88,8 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
             again = self.poll_requests(cx);
             self.poll_attach_deadline(cx);
         }
-        let had_room = self.has_room();
-        match self.outbox.poll_write(cx, &mut self.writer) {
+        let stalled = !self.has_room() || !self.takes_requests();
+        match self.answers.poll_write(cx, &mut self.writer) {
             Poll::Ready(Ok(())) => {
                 if let Phase::Closing(result) = &mut self.phase {
                     return Poll::Ready(result.take().unwrap_or(Ok(())));
@@ -108,42 +108,56 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
                 false => Poll::Ready(result.take().unwrap_or(Ok(()))),
             };
         }
-        let work = again || !had_room || !self.due.is_empty() || !self.ready.is_empty();
-        if work && self.has_room() {
+        // What was stalled and is so no longer has nobody else to wake it.
+        let goes_on = stalled && self.has_room() && self.takes_requests();
+        let due = self.has_room() && !self.due.is_empty();
+        if again || goes_on || due || !self.ready.is_empty() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    fn has_room(&self) -> bool {
-        self.outbox.len() < self.config.output
+    /// Whether a read may be carried on: its answer may be long.
+    pub(super) fn has_room(&self) -> bool {
+        self.answers.bulk() < self.config.output
     }
 
-    /// Polls the waiting requests that woke, as long as their answers have room.
+    /// Whether requests are read. Behind answers that nobody reads they are only as long as reads can be put off.
+    fn takes_requests(&self) -> bool {
+        self.answers.ahead() < self.config.output
+            && (self.has_room() || self.fids.waiting() < self.config.requests)
+    }
+
+    /// Polls the waiting requests that woke.
     fn carry_on(&mut self) {
         self.ready.take(&mut self.due);
-        let mut next = 0;
-        while next < self.due.len() && self.has_room() {
-            let key = self.due[next];
-            let answer = match self.fids.woken(key) {
-                Some(lane) => lane.poll(),
-                None => Poll::Pending,
-            };
-            match answer {
-                Poll::Ready((tag, answer)) => {
-                    self.fids.answered(tag);
-                    self.answer(tag, answer);
-                }
-                Poll::Pending => next += 1,
-            }
+        for key in std::mem::take(&mut self.due) {
+            self.advance(key);
         }
-        self.due.drain(..next);
+    }
+
+    /// Polls a lane until it waits. A lane of reads waits for room, too.
+    fn advance(&mut self, key: LaneKey) {
+        loop {
+            let room = key.way == Way::Write || self.has_room();
+            let Some(lane) = self.fids.woken(key) else {
+                return;
+            };
+            if !room {
+                return self.schedule(key);
+            }
+            let Poll::Ready((tag, answer)) = lane.poll() else {
+                return;
+            };
+            self.fids.answered(tag);
+            self.answer_in(key.way.order(), tag, answer);
+        }
     }
 
     /// Reads and answers requests; true if more may be there already.
     fn poll_requests(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..BURST {
-            if !self.has_room() || !matches!(self.phase, Phase::Serving) {
+            if !self.takes_requests() || !matches!(self.phase, Phase::Serving) {
                 return false;
             }
             match self.frames.next(self.frame_limit()) {
@@ -206,41 +220,49 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
 
     /// Queues the one answer of a request.
     pub(super) fn answer(&mut self, tag: Tag, answer: Result<Rmessage, Refusal>) {
-        let (message, closing) = match answer {
-            Ok(message) => (message, None),
+        self.answer_in(Order::Behind, tag, answer);
+    }
+
+    /// The same, with a say in what it may overtake.
+    pub(super) fn answer_in(&mut self, order: Order, tag: Tag, answer: Result<Rmessage, Refusal>) {
+        match answer {
+            Ok(message) => self.push(order, tag, message),
+            Err(refusal) if refusal.closes() => {
+                let ename = refusal.ename().to_owned();
+                self.push(Order::Behind, tag, Rmessage::Error { ename });
+                self.close(Err(Error::Refused(refusal.ename().to_owned())));
+            }
             Err(refusal) => {
                 let ename = refusal.ename().to_owned();
-                let closing = refusal.closes().then(|| ename.clone());
-                (Rmessage::Error { ename }, closing)
+                self.push(order, tag, Rmessage::Error { ename });
             }
-        };
-        self.push(tag, message);
-        if let Some(ename) = closing {
-            self.close(Err(Error::Refused(ename)));
         }
     }
 
-    fn push(&mut self, tag: Tag, message: Rmessage) {
+    fn push(&mut self, order: Order, tag: Tag, message: Rmessage) {
         let msize = self.msize.max(LEAST_MSIZE);
-        let message = match message {
+        let mut message = match message {
             Rmessage::Error { ename } => Rmessage::Error {
                 ename: fitting(ename, msize),
             },
             other => other,
         };
-        let message = match self.outbox.push_answer(tag, &message, msize) {
-            Ok(()) => message,
-            Err(_) => {
-                // A service's name or text that the wire cannot carry.
-                let ename = ename::ANSWER_TOO_LONG.to_owned();
-                let message = Rmessage::Error { ename };
-                let _fits = self.outbox.push_answer(tag, &message, msize);
-                message
-            }
-        };
+        if self.answers.push(tag, &message, order, msize).is_err() {
+            // A service's name or text that the wire cannot carry.
+            let ename = ename::ANSWER_TOO_LONG.to_owned();
+            message = Rmessage::Error { ename };
+            let _fits = self.answers.push(tag, &message, order, msize);
+        }
         if let Some(trace) = &self.config.trace {
             trace.line(Direction::Out, &Tagged(tag, &message));
         }
+    }
+
+    /// The first attach has succeeded: what protects against strangers is over.
+    pub(super) fn admit(&mut self) {
+        self.attached = true;
+        self.deadline = None;
+        self.fids.set_limit(self.config.fids);
     }
 
     /// Begins a lane's next request in the turn after this one.

@@ -2,9 +2,11 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::answers::Order;
 use super::connection::{Connection, LEAST_MSIZE};
 use super::fids::{Named, Place};
 use super::lane::{Operation, at_most};
+use super::ready::Way;
 use super::service::Service;
 use super::shield::shielded;
 use crate::{
@@ -27,6 +29,21 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
         if let Err(refusal) = self.acceptable(tag) {
             return self.answer(tag, Err(refusal));
         }
+        let order = match message {
+            Tmessage::Auth { .. }
+            | Tmessage::Attach { .. }
+            | Tmessage::Walk { .. }
+            | Tmessage::Open { .. }
+            | Tmessage::Create { .. }
+            | Tmessage::Write { .. }
+            | Tmessage::Stat { .. }
+            | Tmessage::Wstat { .. } => Order::Ahead,
+            Tmessage::Version { .. }
+            | Tmessage::Flush { .. }
+            | Tmessage::Read { .. }
+            | Tmessage::Clunk { .. }
+            | Tmessage::Remove { .. } => Order::Behind,
+        };
         let answer = match message {
             Tmessage::Version { .. } => return,
             Tmessage::Auth { afid, uname, aname } => self.auth(afid, uname, aname),
@@ -72,7 +89,7 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
             Tmessage::Stat { fid } => self.stat(fid),
             Tmessage::Wstat { fid, stat } => self.wstat(fid, &stat),
         };
-        self.answer(tag, answer);
+        self.answer_in(order, tag, answer);
     }
 
     fn acceptable(&self, tag: Tag) -> Result<(), Refusal> {
@@ -145,8 +162,7 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
         })?;
         let place = Place::root(root);
         self.fids.insert(fid, Named::File { place, open: None });
-        self.attached = true;
-        self.fids.set_limit(self.config.fids);
+        self.admit();
         Ok(Rmessage::Attach { qid })
     }
 
@@ -216,29 +232,34 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
     }
 
     /// Puts a read or write into its lane and polls it once if it is first there: what can be answered at once is.
+    ///
+    /// A read whose answer has no room is put off, so that the requests behind it are still seen.
     fn transfer(&mut self, tag: Tag, fid: Fid, operation: Operation) {
-        let allowed = self.fids.open_mode(fid).and_then(|mode| match operation {
-            Operation::Read { .. } if !mode.reads() => {
-                Err(Refusal::new(ename::NOT_OPEN_FOR_READING))
-            }
-            Operation::Write { .. } if !mode.writes() => {
-                Err(Refusal::new(ename::NOT_OPEN_FOR_WRITING))
-            }
+        let way = operation.way();
+        let allowed = self.fids.open_mode(fid).and_then(|mode| match way {
+            Way::Read if !mode.reads() => Err(Refusal::new(ename::NOT_OPEN_FOR_READING)),
+            Way::Write if !mode.writes() => Err(Refusal::new(ename::NOT_OPEN_FOR_WRITING)),
             _ if self.fids.waiting() >= self.config.requests => {
                 Err(Refusal::new(ename::TOO_MANY_REQUESTS))
             }
             _ => Ok(()),
         });
         if let Err(refusal) = allowed {
-            return self.answer(tag, Err(refusal));
+            return self.answer_in(way.order(), tag, Err(refusal));
         }
-        let way = operation.way();
-        let Some(open) = self.fids.open(fid) else {
-            return self.answer(tag, Err(Refusal::new(ename::FID_NOT_OPEN)));
+        let now = way == Way::Write || self.has_room();
+        let Some((lane, key)) = self.fids.lane(fid, way) else {
+            return self.answer_in(way.order(), tag, Err(Refusal::new(ename::FID_NOT_OPEN)));
         };
-        match open.lane(way).submit(tag, operation) {
-            Some(answer) => self.answer(tag, answer),
-            None => self.fids.wait(tag, fid, way),
+        if now {
+            match lane.submit(tag, operation) {
+                Some(answer) => self.answer_in(way.order(), tag, answer),
+                None => self.fids.wait(tag, fid, way),
+            }
+        } else {
+            lane.put_off(tag, operation);
+            self.fids.wait(tag, fid, way);
+            self.schedule(key);
         }
     }
 

@@ -65,7 +65,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub(super) fn lane(&mut self, way: Way) -> &mut Lane {
+    fn lane(&mut self, way: Way) -> &mut Lane {
         match way {
             Way::Read => &mut self.reads,
             Way::Write => &mut self.writes,
@@ -179,11 +179,18 @@ impl Fids {
 
     /// The open lane that woke, unless its fid was clunked since.
     pub(super) fn woken(&mut self, key: LaneKey) -> Option<&mut Lane> {
-        let open = self.open(key.fid)?;
-        (open.serial == key.serial).then(|| open.lane(key.way))
+        let (lane, now) = self.lane(key.fid, key.way)?;
+        (now == key).then_some(lane)
     }
 
-    pub(super) fn open(&mut self, fid: Fid) -> Option<&mut Open> {
+    /// One lane of an open fid, and what it is known by.
+    pub(super) fn lane(&mut self, fid: Fid, way: Way) -> Option<(&mut Lane, LaneKey)> {
+        let open = self.open(fid)?;
+        let serial = open.serial;
+        Some((open.lane(way), LaneKey { fid, serial, way }))
+    }
+
+    fn open(&mut self, fid: Fid) -> Option<&mut Open> {
         match self.named.get_mut(&fid)? {
             Named::File { open, .. } => open.as_mut(),
             Named::Auth { .. } => None,
@@ -209,10 +216,9 @@ impl Fids {
     /// Forgets one request. Returns the lane it was in, where the next one may begin now.
     pub(super) fn cancel(&mut self, tag: Tag) -> Option<LaneKey> {
         let (fid, way) = self.waiting.remove(&tag)?;
-        let open = self.open(fid)?;
-        let serial = open.serial;
-        open.lane(way).cancel(tag);
-        Some(LaneKey { fid, serial, way })
+        let (lane, key) = self.lane(fid, way)?;
+        lane.cancel(tag);
+        Some(key)
     }
 
     /// Forgets a fid, its file and its requests, which are returned in the order in which they are to be answered.

@@ -47,6 +47,11 @@ impl Lane {
         }
     }
 
+    /// Takes a request that is not to begin yet.
+    pub(super) fn put_off(&mut self, tag: Tag, operation: Operation) {
+        self.waiting.push_back((tag, operation));
+    }
+
     /// Takes a request. Its answer, if it is there at once; else it waits, or waits for its turn.
     pub(super) fn submit(
         &mut self,
@@ -97,19 +102,15 @@ impl Lane {
         })
     }
 
-    /// Forgets one request; false if it is not here.
-    pub(super) fn cancel(&mut self, tag: Tag) -> bool {
-        if self
-            .running
-            .as_ref()
-            .is_some_and(|(running, _)| *running == tag)
+    /// Forgets one request.
+    pub(super) fn cancel(&mut self, tag: Tag) {
+        if let Some((running, _)) = &self.running
+            && *running == tag
         {
             discard(self.running.take());
-            return true;
+        } else {
+            self.waiting.retain(|(waiting, _)| *waiting != tag);
         }
-        let before = self.waiting.len();
-        self.waiting.retain(|(waiting, _)| *waiting != tag);
-        self.waiting.len() < before
     }
 
     /// Forgets every request; the tags come oldest first.

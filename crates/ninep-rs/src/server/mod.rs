@@ -1,5 +1,6 @@
 //! The server engine: [`serve`] answers one connection from a [`Service`].
 
+mod answers;
 mod config;
 mod connection;
 mod dispatch;

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
+use super::answers::Order;
 use crate::Fid;
 
 /// Whether reads or writes.
@@ -9,6 +10,16 @@ use crate::Fid;
 pub(super) enum Way {
     Read,
     Write,
+}
+
+impl Way {
+    /// Reads of one fid are answered in order, however long their data; writes have small answers.
+    pub(super) fn order(self) -> Order {
+        match self {
+            Way::Read => Order::Behind,
+            Way::Write => Order::Ahead,
+        }
+    }
 }
 
 /// One of the two lanes of an open fid. The serial number tells it from an earlier use of the same number.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::harness::*;
-use ninep_rs::{Rmessage, Tag};
+use ninep_rs::{Rmessage, ServerConfig, Tag, ename};
 
 #[tokio::test]
 async fn a_read_that_waits_delays_neither_a_write_on_its_fid_nor_another_fid() {
@@ -95,4 +95,85 @@ async fn two_fids_of_one_file_do_not_wait_for_each_other() {
     world.running.reaches(2).await;
     world.gate.add_permits(2);
     peer.answers(2).await;
+}
+
+/// A connection that holds little, its client slow: 40 long reads are asked for, then other things.
+async fn behind_long_reads(
+    world: &std::sync::Arc<World>,
+    then: &[(Tag, ninep_rs::Tmessage)],
+) -> Peer {
+    let tree = Tree {
+        world: world.clone(),
+        auth: false,
+    };
+    let mut peer = Peer::connect_with(tree, ServerConfig::default(), 4096);
+    peer.attach().await;
+    peer.open(1, "zero").await;
+    peer.open(2, "gate").await;
+    let reads: Vec<_> = (100..140).map(|tag| (Tag(tag), read(1, 100_000))).collect();
+    peer.send(&reads).await;
+    peer.send(then).await;
+    peer
+}
+
+#[tokio::test]
+async fn small_answers_overtake_the_data_of_another_fid() {
+    let world = World::new();
+    world.gate.add_permits(1);
+    let then = [
+        (Tag(1), stat(2)),
+        (Tag(2), walk(0, 3, &["sub"])),
+        (Tag(3), write(2, b"x")),
+    ];
+    let mut peer = behind_long_reads(&world, &[]).await;
+    assert_eq!(peer.answers(1).await[0].0, Tag(100));
+    peer.send(&then).await;
+    let tags: Vec<_> = peer
+        .answers(42)
+        .await
+        .iter()
+        .map(|(tag, _)| tag.0)
+        .collect();
+    // 101 was begun: what little the connection holds is full of it. The rest is overtaken.
+    assert_eq!(tags[..5], [101, 1, 2, 3, 102]);
+    assert!(tags[4..].iter().copied().eq(102..140));
+}
+
+#[tokio::test]
+async fn what_ends_something_overtakes_no_data() {
+    let world = World::new();
+    let then = [
+        (Tag(1), flush(139)),
+        (Tag(2), flush(100)),
+        (Tag(3), clunk(1)),
+    ];
+    let mut peer = behind_long_reads(&world, &then).await;
+    let mut answers = Vec::new();
+    while answers.last().is_none_or(|(tag, _)| *tag != Tag(3)) {
+        answers.push(peer.next().await.unwrap());
+    }
+    let place = |tag| {
+        answers
+            .iter()
+            .position(|(answered, _)| *answered == Tag(tag))
+    };
+    // Never begun, so never answered: its Rflush is all.
+    assert_eq!(place(139), None);
+    assert!(place(100) < place(2));
+    let interrupted = error(ename::INTERRUPTED);
+    let ended = answers.iter().filter(|(_, answer)| *answer == interrupted);
+    assert!(ended.count() > 30);
+    assert_eq!(answers.len(), 42, "one answer for each but the flushed one");
+}
+
+#[tokio::test]
+async fn reads_that_are_put_off_make_no_more_data_than_the_queue_holds() {
+    let world = World::new();
+    let mut peer = behind_long_reads(&world, &[(Tag(1), stat(2))]).await;
+    while peer.next().await.unwrap().0 != Tag(1) {}
+    let made = world.zeros.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(
+        made <= 300_000,
+        "{made} bytes were made for two answers that were read"
+    );
 }
