@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use crate::log::Log;
-use crate::session::Session;
+use crate::session::{Sandbox, Session};
 use crate::stdin::Stdin;
 
 /// Qid paths of a call's directory and its files.
@@ -27,7 +27,7 @@ pub(crate) struct Call {
     spec: ToolCall,
     argv: Vec<Octets>,
     cwd: Octets,
-    session: Arc<Session>,
+    sandbox: Arc<Sandbox>,
     control: Control,
     stdin: Option<Arc<Stdin>>,
     stdout: pipe::Receiver,
@@ -90,7 +90,7 @@ impl Call {
             spec,
             argv,
             cwd,
-            session: Arc::clone(session),
+            sandbox: Arc::clone(&session.sandbox),
             control: running.control,
             stdin: running.stdin.map(Stdin::new),
             stdout: running.stdout,
@@ -291,14 +291,14 @@ impl Call {
                     (text, truncation)
                 }
             };
-            let mut sandbox = match &self.session.sandbox {
+            let mut sandbox = match &self.sandbox.confinement {
                 Ok(confinement) => confinement.report.clone(),
                 // Nothing is started without a confinement.
                 Err(_) => unreachable!("a call exists only in a confinement"),
             };
             let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
             if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
-                sandbox.denied = self.session.policy.denials(
+                sandbox.denied = self.sandbox.policy.denials(
                     &self.argv,
                     Path::new(self.cwd.as_os_str()),
                     &output.stderr.last(STDERR_TAIL),
@@ -307,7 +307,7 @@ impl Call {
             ToolResult {
                 id: self.spec.id.clone(),
                 tool: self.spec.tool.clone(),
-                host: self.session.hostname.clone(),
+                host: self.sandbox.hostname.clone(),
                 ok,
                 exit: ended.exit,
                 failure: ended.failure,
@@ -338,7 +338,7 @@ impl Call {
             ),
             Step::Exec if not_found => (
                 FailureKind::NotFound,
-                format!("{program}: no such program on {}", self.session.hostname),
+                format!("{program}: no such program on {}", self.sandbox.hostname),
             ),
             Step::Exec => (
                 FailureKind::NotExecutable,

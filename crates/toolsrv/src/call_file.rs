@@ -182,10 +182,10 @@ async fn start(session: &Arc<Session>, call: ToolCall) -> Result<EventStream, Re
         }
         Refusal::new(text)
     })?;
-    let confinement = session
-        .sandbox
-        .as_ref()
-        .map_err(|reason| Refusal::new(format!("no call is run without a sandbox: {reason}")))?;
+    let confinement =
+        session.sandbox.confinement.as_ref().map_err(|reason| {
+            Refusal::new(format!("no call is run without a sandbox: {reason}"))
+        })?;
     let cwd = match &call.cwd {
         None => session.cwd.clone(),
         Some(cwd) => session.cwd.join(Path::new(cwd.as_os_str())),

@@ -18,14 +18,10 @@ pub(crate) struct Session {
     pub(crate) name: String,
     /// Working directory of its calls, absolute.
     pub(crate) cwd: PathBuf,
-    /// This host's own name.
-    pub(crate) hostname: String,
     /// The environment toolsrv was started with.
     pub(crate) environment: Environment,
-    /// The policy, resolved against this host.
-    pub(crate) policy: Policy,
-    /// What of it is enforced; or why nothing may run.
-    pub(crate) sandbox: Result<Confinement, String>,
+    /// What every call is held to.
+    pub(crate) sandbox: Arc<Sandbox>,
     /// Starts commands.
     pub(crate) spawner: Spawner,
     /// Calls by their ids.
@@ -37,6 +33,16 @@ pub(crate) struct Session {
     keys: Mutex<Keys>,
     started: SystemTime,
     build: OnceLock<String>,
+}
+
+/// The policy of a session on this host.
+pub(crate) struct Sandbox {
+    /// This host's own name.
+    pub(crate) hostname: String,
+    /// The policy, resolved against this host.
+    pub(crate) policy: Policy,
+    /// What of it is enforced; or why nothing may run.
+    pub(crate) confinement: Result<Confinement, String>,
 }
 
 /// A policy that can be applied.
@@ -57,27 +63,19 @@ struct Keys {
 }
 
 impl Session {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "every part is made by another step of the start, and none has a default"
-    )]
     pub(crate) fn new(
         name: String,
         secret: Key,
         cwd: PathBuf,
-        hostname: String,
         environment: Environment,
-        policy: Policy,
-        sandbox: Result<Confinement, String>,
+        sandbox: Sandbox,
         spawner: Spawner,
     ) -> Arc<Self> {
         Arc::new(Self {
             name,
             cwd,
-            hostname,
             environment,
-            policy,
-            sandbox,
+            sandbox: Arc::new(sandbox),
             spawner,
             calls: Calls::default(),
             ending: Notify::new(),

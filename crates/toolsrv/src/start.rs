@@ -16,7 +16,7 @@ use crate::Error;
 use crate::facts::Environment;
 use crate::places::Places;
 use crate::serve::serve;
-use crate::session::{Confinement, Session};
+use crate::session::{Confinement, Sandbox, Session};
 use crate::stdio::Stdio;
 
 /// How long the companion has to end what is left.
@@ -95,7 +95,7 @@ async fn prepare(
     let cwd = working_directory(boot.cwd.as_ref())?;
     let policy = resolve(&environment, places, &cwd, boot.policy.get())?;
     let spawner = Spawner::new(companion).map_err(Error::Companion)?;
-    let sandbox = confine(&environment, &policy, boot.yolo, &spawner).await?;
+    let confinement = confine(&environment, &policy, boot.yolo, &spawner).await?;
     let socket = places.socket();
     let listener = UnixListener::bind(&socket).map_err(Error::system("bind the socket"))?;
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
@@ -111,10 +111,12 @@ async fn prepare(
         boot.session,
         boot.secret,
         cwd,
-        hostname,
         environment,
-        policy,
-        sandbox,
+        Sandbox {
+            hostname,
+            policy,
+            confinement,
+        },
         spawner,
     );
     let ready = Ready::Ready {

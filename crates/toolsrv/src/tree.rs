@@ -51,9 +51,14 @@ struct PolicyRecord<'a> {
 impl<'a> PolicyRecord<'a> {
     fn of(session: &'a Session) -> Self {
         Self {
-            enforcement: session.sandbox.as_ref().ok().map(|c| &c.report),
-            refused: session.sandbox.as_ref().err().map(String::as_str),
-            policy: &session.policy,
+            enforcement: session.sandbox.confinement.as_ref().ok().map(|c| &c.report),
+            refused: session
+                .sandbox
+                .confinement
+                .as_ref()
+                .err()
+                .map(String::as_str),
+            policy: &session.sandbox.policy,
         }
     }
 }
