@@ -10,6 +10,9 @@ use crate::{Access, HostView};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) access: Access,
+    /// As it was found.
+    pub(crate) named: PathBuf,
+    /// Canonical.
     pub(crate) path: PathBuf,
     pub(crate) what: &'static str,
 }
@@ -40,8 +43,12 @@ pub(crate) fn detect(view: &HostView<'_>, cwd: &Path, guard: &Guard) -> Vec<Foun
 }
 
 fn existing(access: Access, path: &Path, what: &'static str) -> Option<Found> {
-    let path = std::fs::canonicalize(path).ok()?;
-    Some(Found { access, path, what })
+    Some(Found {
+        access,
+        path: std::fs::canonicalize(path).ok()?,
+        named: path.to_owned(),
+        what,
+    })
 }
 
 /// On NixOS every program is a link into the store; the links themselves need
@@ -67,6 +74,7 @@ fn resolver() -> Option<Found> {
     let own = dir.components().count() > 2 && dir.starts_with("/run");
     own.then(|| Found {
         access: Access::Ro,
+        named: dir.to_owned(),
         path: dir.to_owned(),
         what: "resolv.conf",
     })
@@ -122,6 +130,7 @@ fn worktree(cwd: &Path, guard: &Guard) -> Option<Found> {
     let given = is_repository && guard.refuses(common).is_none();
     given.then(|| Found {
         access: Access::Rw,
+        named: common.to_owned(),
         path: common.to_owned(),
         what: "repository of this git worktree",
     })

@@ -8,7 +8,9 @@ use crate::detect::{Found, detect};
 use crate::policy::{Place, Skipped, Socket};
 use crate::show::{is_personal, visible};
 use crate::variable::{Expanded, expand as variables};
-use crate::{Error, Grant, HostView, Layer, Layered, Origin, Policy, Sourced, environment};
+use crate::{
+    Error, Grant, HostView, Layer, Layered, Origin, Policy, Sourced, environment, planted,
+};
 
 impl Layered {
     /// Resolves every rule on this host.
@@ -61,6 +63,7 @@ impl Layered {
                 });
             }
         }
+        work.refuse_planted(&mut sockets);
         work.drop_filesystem(&self.drop.filesystem)?;
         work.drop_sockets(&self.drop.unix_sockets, &mut sockets)?;
         for name in self.env.iter().chain(&self.drop.env) {
@@ -125,19 +128,9 @@ impl Work<'_> {
                 return Ok(self.skip(written, origin, why));
             }
         };
-        if names_cwd {
-            if let Some(reason) = self.guard.refuses(&canonical) {
-                self.refuse_cwd(written, origin, &canonical, &reason);
-                return Ok(None);
-            }
-            // A tool may have made this link in an earlier call.
-            if lexical(&path).starts_with(&self.cwd) && !canonical.starts_with(&self.cwd) {
-                let why = format!(
-                    "a symbolic link leads out of the working directory, to {}; name the target itself",
-                    visible(&canonical)
-                );
-                return Ok(self.skip(written, origin, why));
-            }
+        if names_cwd && let Some(reason) = self.guard.refuses(&canonical) {
+            self.refuse_cwd(written, origin, &canonical, &reason);
+            return Ok(None);
         }
         Ok(Some(canonical))
     }
@@ -156,10 +149,13 @@ impl Work<'_> {
     }
 
     fn refuse_cwd(&mut self, written: &str, origin: &Origin, dir: &Path, reason: &str) {
-        let note = format!(
-            "{written} is not granted, because {} must not be given to tools as a whole: {reason}. Use --cwd to name a project directory",
+        let mut note = format!(
+            "{written} is not granted, because {} must not be given to tools as a whole: {reason}",
             visible(dir)
         );
+        if dir == self.cwd {
+            note.push_str(". Use --cwd to name a project directory");
+        }
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -188,10 +184,63 @@ impl Work<'_> {
         if !covered {
             self.grants.push(Grant {
                 access: found.access,
-                written: found.path.to_string_lossy().into_owned(),
+                written: found.named.to_string_lossy().into_owned(),
                 path: found.path,
                 origin: Origin::host(found.what),
             });
+        }
+    }
+
+    /// Takes out what a tool may have made to lead elsewhere, see
+    /// [`crate::planted`].
+    fn refuse_planted(&mut self, sockets: &mut Vec<Socket>) {
+        let writes = self.grants.iter().filter(|g| g.access.writes());
+        let writable: Vec<PathBuf> = writes.map(|g| g.path.clone()).collect();
+        let planted = |written: &str, origin: &Origin| {
+            let path = match origin.layer {
+                Layer::Host => PathBuf::from(written),
+                _ => match variables(written, self.view, &self.cwd) {
+                    Expanded::Path { path, .. } => path,
+                    _ => return None,
+                },
+            };
+            planted::link(&path, &writable)
+        };
+        // A rule that came over such a link must not vouch for itself: what
+        // is believed to be writable are the others.
+        let links: Vec<_> = self
+            .grants
+            .iter()
+            .map(|g| planted(&g.written, &g.origin))
+            .collect();
+        let believed: Vec<PathBuf> = (self.grants.iter().zip(&links))
+            .filter(|(g, link)| g.access.writes() && link.is_none())
+            .map(|(g, _)| g.path.clone())
+            .collect();
+        let leads_out = |path: &Path| !believed.iter().any(|b| path.starts_with(b));
+        let mut refused = Vec::new();
+        for (grant, link) in self.grants.iter().zip(links) {
+            if let Some(link) = link.filter(|_| leads_out(&grant.path)) {
+                refused.push((grant.written.clone(), grant.origin.clone(), link));
+            }
+        }
+        for socket in sockets.iter() {
+            let link = planted(&socket.written, &socket.origin);
+            if let Some(link) = link.filter(|_| leads_out(&socket.path)) {
+                refused.push((socket.written.clone(), socket.origin.clone(), link));
+            }
+        }
+        let is_refused = |written: &str, origin: &Origin| {
+            refused.iter().any(|(w, o, _)| w == written && o == origin)
+        };
+        self.grants.retain(|g| !is_refused(&g.written, &g.origin));
+        sockets.retain(|s| !is_refused(&s.written, &s.origin));
+        for (written, origin, link) in &refused {
+            let why = format!(
+                "the link {} lies where tools can write, so a tool may have made it; name its target, if you trust it",
+                visible(link)
+            );
+            self.skip(written, origin, why);
         }
     }
 

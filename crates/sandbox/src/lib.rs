@@ -37,6 +37,7 @@ mod modebits;
 mod network;
 mod octets_path;
 mod origin;
+mod planted;
 mod policy;
 mod show;
 mod stderr;

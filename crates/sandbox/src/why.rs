@@ -169,14 +169,19 @@ impl Policy {
         }
     }
 
-    /// The rule that shares most of the path, and more than the root.
+    /// The rule that comes nearest: one that covers the path and gives too
+    /// little, else one that shares a directory with it that says something.
+    /// The home directory and the top ones say nothing, every rule shares
+    /// them.
     fn nearest(&self, path: &Path) -> Option<&Grant> {
+        let home = self.home.as_ref().map_or(0, |h| depth(&h.0));
+        let vague = home.max(2);
         self.grants
             .iter()
-            .map(|g| (common(&g.path, path), g))
-            .filter(|(shared, g)| *shared > 1 || g.covers(path))
-            .max_by_key(|(shared, g)| (*shared, std::cmp::Reverse(depth(&g.path))))
-            .map(|(_, g)| g)
+            .map(|g| (g.covers(path), common(&g.path, path), g))
+            .filter(|(covers, shared, _)| *covers || *shared > vague)
+            .max_by_key(|(covers, shared, g)| (*covers, *shared, std::cmp::Reverse(depth(&g.path))))
+            .map(|(_, _, g)| g)
     }
 
     fn line_for(&self, operation: Operation, place: &Path) -> Option<String> {

@@ -50,3 +50,64 @@ pub(crate) fn missing(policy: &Policy, abi: u32) -> Vec<String> {
     }
     missing
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostView, Layer, Layered, Network, Origin, Sourced};
+
+    fn policy(network: Network) -> Policy {
+        let document = crate::Document {
+            network: Some(Sourced {
+                value: network,
+                origin: Origin::host("test"),
+            }),
+            ..Default::default()
+        };
+        let layered = Layered::new("test", &document).unwrap();
+        let view = HostView {
+            cwd: std::path::Path::new("/"),
+            home: None,
+            tmpdir: None,
+            path: None,
+            tools_path: None,
+            ollie_roots: &[],
+            env: &|_| None,
+            identity: None,
+        };
+        layered.expand(&view).unwrap()
+    }
+
+    /// What each ABI brought: 2 refer, 3 truncate, 4 TCP, 5 ioctl, 6 scopes
+    /// (two of them), 9 pathname sockets.
+    #[test]
+    fn each_abi_is_told_what_it_lacks() {
+        let open = policy(Network::Unrestricted);
+        let ports = policy(Network::Tcp {
+            connect: [443].into(),
+            bind: [].into(),
+        });
+        let counts = |p: &Policy| {
+            (1..=10)
+                .map(|abi| missing(p, abi).len())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&open), [6, 5, 4, 4, 3, 1, 1, 1, 0, 0]);
+        assert_eq!(counts(&ports), [7, 6, 5, 4, 3, 1, 1, 1, 0, 0]);
+        assert!(missing(&open, 7)[0].contains("ABI 7, needs 9"));
+    }
+
+    #[test]
+    fn a_limit_that_nobody_holds_is_told() {
+        let mut policy = policy(Network::Unrestricted);
+        policy.limits.processes = Some(Sourced {
+            value: 512,
+            origin: Origin {
+                layer: Layer::User,
+                file: None,
+                line: None,
+            },
+        });
+        assert_eq!(missing(&policy, 10).len(), 1);
+    }
+}

@@ -114,6 +114,22 @@ impl Enforcement {
         }
     }
 
+    /// Takes from the calling process what its confined children must not have
+    /// anyway, so that each of them is spared 41 system calls (50 of about 200
+    /// microseconds). For a process that does nothing but spawn them: it
+    /// empties the bounding set of capabilities and leaves everything else.
+    /// Nothing happens with `--yolo`, whose children keep what they have, or
+    /// without CAP_SETPCAP.
+    ///
+    /// # Errors
+    /// The errno of prctl(2).
+    pub fn lighten_spawner(&self) -> Result<(), i32> {
+        if self.plan.confined {
+            sys::drop_bounding_set(self.plan.last_capability)?;
+        }
+        Ok(())
+    }
+
     /// What is in force, for every result. `denied` and `env_withheld` are
     /// filled in per call.
     #[must_use]

@@ -1,6 +1,7 @@
 //! A YAML error in the words of this program.
 
 use serde_saphyr::Error as Yaml;
+use serde_saphyr::budget::BudgetBreach;
 
 use super::nearest::nearest;
 use crate::Error;
@@ -22,6 +23,20 @@ pub(crate) fn error(file: &str, error: &Yaml) -> Error {
             Some(key) => format!("the key `{key}` stands here a second time"),
             None => "a key stands here a second time".to_owned(),
         },
+        Yaml::Unexpected { expected, .. } => match *expected {
+            "sequence start" => "a list is expected here, as in `[a, b]`".to_owned(),
+            "mapping start" => "keys are expected here, as in `key: value`".to_owned(),
+            "string scalar" => "a text is expected here".to_owned(),
+            other => format!("{other} is expected here"),
+        },
+        Yaml::InvalidScalar { ty, .. } => match *ty {
+            "u16" => "a port is expected here, a number from 0 to 65535".to_owned(),
+            "u64" => "a whole number is expected here".to_owned(),
+            other => format!("this is no {other}"),
+        },
+        Yaml::InvalidBooleanStrict { .. } => "`true` or `false` is expected here".to_owned(),
+        Yaml::NullIntoString { .. } => "a text is expected here, and there is none".to_owned(),
+        Yaml::Budget { breach, .. } => budget(breach).to_owned(),
         other => {
             let text = other.to_string();
             let text = text.lines().next().unwrap_or_default();
@@ -35,5 +50,17 @@ pub(crate) fn error(file: &str, error: &Yaml) -> Error {
         line: at.line(),
         column: at.column(),
         message,
+    }
+}
+
+fn budget(breach: &BudgetBreach) -> &'static str {
+    match breach {
+        BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => {
+            "anchors and aliases are not taken in a policy; write the rule where it applies"
+        }
+        BudgetBreach::MergeKeys { .. } => "`<<` is not taken in a policy",
+        BudgetBreach::Documents { .. } => "a policy file has one document; take the `---` out",
+        BudgetBreach::Depth { .. } => "nested more deeply than any policy is",
+        _ => "larger than any policy is",
     }
 }

@@ -10,26 +10,33 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let most = (word.chars().count() / 3).max(2);
     known
         .into_iter()
-        .map(|k| (distance(&word, k), k))
-        .filter(|(d, k)| *d <= most && *d < k.len())
+        .map(|k| (distance(&word, k), k.len().abs_diff(word.len()), k))
+        .filter(|(d, _, k)| *d <= most && *d < k.len())
         .min()
-        .map(|(_, k)| k)
+        .map(|(_, _, k)| k)
 }
 
-/// Levenshtein's distance, one row at a time.
+/// Levenshtein's distance, two letters that changed places counting as one
+/// edit (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let mut best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                best
+            };
         }
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -44,6 +51,9 @@ mod tests {
         assert_eq!(nearest("unix-sockets", keys), Some("unix_sockets"));
         assert_eq!(nearest("envs", keys), Some("env"));
         assert_eq!(nearest("volumes", keys), None);
+        assert_eq!(nearest("rxw", ["ro", "rox", "rw", "rwx"]), Some("rwx"));
         assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("ab", "ba"), 1);
+        assert_eq!(distance("", "abc"), 3);
     }
 }

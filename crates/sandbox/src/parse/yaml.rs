@@ -136,6 +136,7 @@ pub fn parse(text: &str, source: &Source) -> Result<Document, Error> {
             max_merge_keys: 0,
         },
         strict_booleans: true,
+        reject_unsupported_tags: true,
         with_snippet: false,
     };
     let file: Option<File> = serde_saphyr::from_str_with_options(text, options)

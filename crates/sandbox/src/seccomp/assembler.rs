@@ -20,6 +20,8 @@ pub(crate) const JUMP_EQUAL: u16 = 0x15;
 pub(crate) const JUMP_AT_LEAST: u16 = 0x35;
 /// BPF_JMP | BPF_JSET | BPF_K
 pub(crate) const JUMP_ANY_BIT: u16 = 0x45;
+/// BPF_JMP | BPF_JA, whose offset has 32 bits
+pub(crate) const JUMP: u16 = 0x05;
 /// BPF_RET | BPF_K
 pub(crate) const RETURN: u16 = 0x06;
 
@@ -105,32 +107,69 @@ impl Assembler {
         self.answer(answer);
     }
 
-    /// Runs `block`, which must answer in every case, when the loaded word
-    /// equals `k`; skips it else.
-    pub(crate) fn block_if_equal(&mut self, k: u32, block: impl FnOnce(&mut Self)) {
+    /// Goes to `equal` when the loaded word equals `k`, else on. `equal` must
+    /// answer in every case.
+    pub(crate) fn block_if_equal(&mut self, k: u32, equal: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
-        block(&mut inner);
-        debug_assert!(matches!(inner.code.last(), Some(last) if last.code == RETURN));
-        match u8::try_from(inner.code.len()) {
-            Ok(length) => self.code.push(Instruction {
+        equal(&mut inner);
+        let length = inner.checked_len();
+        match u8::try_from(length) {
+            Ok(jf) => self.code.push(Instruction {
                 code: JUMP_EQUAL,
                 jt: 0,
-                jf: length,
+                jf,
                 k,
             }),
-            // BPF_JA has a 32-bit offset.
             Err(_) => {
-                let length = u32::try_from(inner.code.len()).unwrap_or(u32::MAX);
                 self.code.push(Instruction {
                     code: JUMP_EQUAL,
                     jt: 1,
                     jf: 0,
                     k,
                 });
-                self.push(0x05, length);
+                self.push(JUMP, length);
             }
         }
         self.code.append(&mut inner.code);
+    }
+
+    /// Goes to `high` when the loaded word is at least `k`, to `low` else.
+    /// Both must answer in every case.
+    pub(crate) fn fork(
+        &mut self,
+        k: u32,
+        low: impl FnOnce(&mut Self),
+        high: impl FnOnce(&mut Self),
+    ) {
+        let mut lower = Self::default();
+        low(&mut lower);
+        let length = lower.checked_len();
+        match u8::try_from(length) {
+            Ok(jt) => self.code.push(Instruction {
+                code: JUMP_AT_LEAST,
+                jt,
+                jf: 0,
+                k,
+            }),
+            Err(_) => {
+                self.code.push(Instruction {
+                    code: JUMP_AT_LEAST,
+                    jt: 0,
+                    jf: 1,
+                    k,
+                });
+                self.push(JUMP, length);
+            }
+        }
+        self.code.append(&mut lower.code);
+        high(self);
+    }
+
+    /// How long the code is; it must end with an answer, or what follows would
+    /// run as a part of it.
+    fn checked_len(&self) -> u32 {
+        debug_assert!(matches!(self.code.last(), Some(last) if last.code == RETURN));
+        u32::try_from(self.code.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn finish(self) -> Vec<Instruction> {

@@ -108,45 +108,102 @@ pub(crate) fn filter(processor: Processor, network: &Network) -> Vec<Instruction
     if processor == Processor::X86_64 {
         asm.answer_if(JUMP_AT_LEAST, X32, Answer::Errno(ENOSYS));
     }
+    tree(&mut asm, &cases(processor, network));
+    asm.finish()
+}
+
+/// What happens to one system call.
+struct Case<'a> {
+    number: u32,
+    /// Emits code that answers in every case.
+    then: Box<dyn Fn(&mut Assembler) + 'a>,
+}
+
+/// All cases, by number.
+fn cases<'a>(processor: Processor, network: &'a Network) -> Vec<Case<'a>> {
+    let numbers = processor.numbers();
+    let mut cases: Vec<Case<'a>> = Vec::new();
+    let mut case =
+        |number, then: Box<dyn Fn(&mut Assembler) + 'a>| cases.push(Case { number, then });
     for row in REFUSALS {
         let number = match processor {
             Processor::X86_64 => row.x86_64,
             Processor::Aarch64 => row.aarch64,
         };
         if let Some(number) = number {
-            asm.answer_if(JUMP_EQUAL, number, Answer::Errno(row.errno));
+            case(number, Box::new(|asm| asm.answer(Answer::Errno(row.errno))));
         }
     }
-    asm.block_if_equal(numbers.clone, |asm| {
-        refuse_bits(asm, 0, NEW_NAMESPACE);
-    });
-    asm.block_if_equal(numbers.unshare, |asm| {
-        refuse_bits(asm, 0, NEW_NAMESPACE | NEW_TIME);
-    });
-    asm.block_if_equal(numbers.ioctl, |asm| {
-        asm.load(Word::Low(1));
-        for request in TERMINAL_REQUESTS {
-            asm.answer_if(JUMP_EQUAL, request, Answer::Errno(EPERM));
-        }
-        asm.answer(Answer::Allow);
-    });
-    asm.block_if_equal(numbers.socket, |asm| socket(asm, network));
-    asm.block_if_equal(numbers.socketpair, |asm| {
-        asm.load(Word::Low(0));
-        asm.answer_unless(JUMP_EQUAL, AF_UNIX, Answer::Errno(EAFNOSUPPORT));
-        asm.answer(Answer::Allow);
-    });
+    case(
+        numbers.clone,
+        Box::new(|asm| refuse_bits(asm, 0, NEW_NAMESPACE)),
+    );
+    case(
+        numbers.unshare,
+        Box::new(|asm| refuse_bits(asm, 0, NEW_NAMESPACE | NEW_TIME)),
+    );
+    case(numbers.ioctl, Box::new(terminal));
+    case(numbers.socket, Box::new(|asm| socket(asm, network)));
+    case(numbers.socketpair, Box::new(pair));
     if network.is_restricted() {
         for (number, flags) in [
             (numbers.sendto, 3),
             (numbers.sendmsg, 2),
             (numbers.sendmmsg, 3),
         ] {
-            asm.block_if_equal(number, |asm| refuse_bits(asm, flags, MSG_FASTOPEN));
+            case(
+                number,
+                Box::new(move |asm| refuse_bits(asm, flags, MSG_FASTOPEN)),
+            );
         }
     }
+    cases.sort_by_key(|c| c.number);
+    cases
+}
+
+/// Decides by halves. When a filter is loaded the kernel runs it once for
+/// every system call there is, so a list from top to bottom would cost each
+/// spawn several times as much.
+fn tree(asm: &mut Assembler, cases: &[Case<'_>]) {
+    if cases.len() > LEAF {
+        let (low, high) = cases.split_at(cases.len() / 2);
+        asm.fork(high[0].number, |asm| tree(asm, low), |asm| tree(asm, high));
+    } else {
+        for case in cases {
+            asm.block_if_equal(case.number, |asm| (case.then)(asm));
+        }
+        asm.answer(Answer::Allow);
+    }
+}
+
+/// How many cases are compared one by one.
+const LEAF: usize = 3;
+
+/// The most comparisons of a number before it is decided.
+#[cfg(test)]
+pub(crate) fn depth(processor: Processor) -> usize {
+    fn of(cases: usize) -> usize {
+        if cases > LEAF {
+            1 + of(cases.div_ceil(2))
+        } else {
+            cases
+        }
+    }
+    of(cases(processor, &Network::Unrestricted).len())
+}
+
+fn terminal(asm: &mut Assembler) {
+    asm.load(Word::Low(1));
+    for request in TERMINAL_REQUESTS {
+        asm.answer_if(JUMP_EQUAL, request, Answer::Errno(EPERM));
+    }
     asm.answer(Answer::Allow);
-    asm.finish()
+}
+
+fn pair(asm: &mut Assembler) {
+    asm.load(Word::Low(0));
+    asm.answer_unless(JUMP_EQUAL, AF_UNIX, Answer::Errno(EAFNOSUPPORT));
+    asm.answer(Answer::Allow);
 }
 
 fn refuse_bits(asm: &mut Assembler, argument: u32, bits: u32) {

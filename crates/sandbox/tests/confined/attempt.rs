@@ -10,6 +10,9 @@ type Answer = Result<(), std::io::Error>;
 /// not understood.
 pub(crate) fn run(words: &[String]) -> i32 {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["compile-without-landlock", errno] = words.as_slice() {
+        return compile_without_landlock(errno.parse().unwrap_or(0));
+    }
     let Some(answer) = attempt(&words) else {
         return 2;
     };
@@ -101,6 +104,52 @@ fn attempt(words: &[&str]) -> Option<Answer> {
         ["int80"] => int80(),
         _ => return None,
     })
+}
+
+/// Makes Landlock look absent or disabled, by a filter that answers for it,
+/// and prints what compiling then says.
+fn compile_without_landlock(errno: u32) -> i32 {
+    let step = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
+    let mut filter = [
+        step(0x20, 0, 0),
+        step(0x15, libc::SYS_landlock_create_ruleset as u32, 1),
+        step(0x06, 0x0005_0000 | errno, 0),
+        step(0x06, 0x7fff_0000, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: 4,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: `program` describes `filter`, and both outlive the calls.
+    let loaded = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1u64, 0u64, 0u64, 0u64);
+        libc::syscall(libc::SYS_seccomp, 1, 0, &raw const program)
+    };
+    let view = ollie_sandbox::HostView {
+        cwd: std::path::Path::new("/usr/share"),
+        home: None,
+        tmpdir: None,
+        path: None,
+        tools_path: None,
+        ollie_roots: &[],
+        env: &|_| None,
+        identity: None,
+    };
+    let policy = ollie_sandbox::layer("default", &[]).and_then(|l| l.expand(&view));
+    let text = match policy {
+        Ok(policy) if loaded == 0 => {
+            let sure = ollie_sandbox::compile(&policy, false).map(|_| ());
+            let yolo = ollie_sandbox::compile(&policy, true).map(|e| e.report().enforced);
+            format!(
+                "{sure:?} {yolo:?} {}",
+                sure.as_ref()
+                    .map_or_else(ToString::to_string, |()| String::new())
+            )
+        }
+        other => format!("{loaded} {other:?}"),
+    };
+    let _ = writeln!(std::io::stdout(), "{text}");
+    0
 }
 
 fn check(answer: i64) -> Answer {

@@ -25,6 +25,10 @@ pub(crate) const ALL: &[Case] = &[
     ("limits_hold", limits),
     ("programs_outside_cannot_be_executed", execution),
     ("yolo_enforces_nothing_and_says_so", yolo),
+    (
+        "without_landlock_nothing_runs_unless_the_person_says_so",
+        no_landlock,
+    ),
     ("an_enforcement_survives_being_taken_apart", parts),
 ];
 
@@ -291,7 +295,11 @@ fn limits(world: &World) {
 
 fn execution(world: &World) {
     let program = world.home.join("project2/run");
-    fs::copy("/bin/true", &program).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("/bin/true")
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     denied(world, "../project2/run");
     let output = world.sh("cp /bin/true here && ./here");
     assert!(output.status.success(), "{output:?}");
@@ -305,6 +313,27 @@ fn yolo(world: &World) {
     assert!(report.degraded[0].contains("--yolo"));
     let output = world.sh_under(&enforcement, "cat ~/.ssh/id_ed25519");
     assert_eq!(output.stdout, b"SECRET");
+}
+
+fn no_landlock(world: &World) {
+    for (errno, reason, way_out) in [
+        (
+            libc::ENOSYS,
+            "not part of this kernel",
+            "CONFIG_SECURITY_LANDLOCK",
+        ),
+        (libc::EOPNOTSUPP, "disabled at boot", "lsm="),
+        (libc::EPERM, "refuses Landlock", "seccomp profile"),
+    ] {
+        let unconfined = Arc::new(compile(&world.policy(&Document::default()), true).unwrap());
+        let text = world.attempt_under(
+            &unconfined,
+            &["compile-without-landlock", &errno.to_string()],
+        );
+        for part in ["Err(NoLandlock", reason, way_out, "--yolo", "Ok(None)"] {
+            assert!(text.contains(part), "{errno}: {text}");
+        }
+    }
 }
 
 fn parts(world: &World) {

@@ -27,15 +27,25 @@ fn main() {
         let words: Vec<String> = args.collect();
         std::process::exit(attempt::run(&words));
     }
+    let keep = tempfile::tempdir().unwrap();
+    let program = world::copy_program(keep.path());
     let mut trials = Vec::new();
     for who in Who::possible() {
         for (name, case) in cases::ALL.iter().chain(work::ALL) {
             let name = format!("{} as {who}", name.replace('_', " "));
+            let program = program.clone();
             trials.push(Trial::test(name, move || {
-                case(&world::World::new(who));
+                case(&world::World::new(who, &program));
                 Ok(())
             }));
         }
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    trials.push(Trial::test("cargo builds a crate", move || {
+        work::cargo(&world::World::new(Who::Myself, &program));
+        Ok(())
+    }));
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    // Exiting runs no destructors.
+    drop(keep);
+    conclusion.exit();
 }

@@ -160,3 +160,13 @@ fn explained(world: &World) {
         []
     );
 }
+
+/// With the real home directory, where the toolchain is.
+pub(crate) fn cargo(world: &World) {
+    let script = "cargo init -q --name small . && cargo build -q --offline && target/debug/small";
+    let output = world.sh_with_real_home(script);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.stdout, b"Hello, world!\n", "{stderr}");
+    let output = world.sh_with_real_home("echo x >> ~/.cargo/bin/cargo");
+    assert!(!output.status.success());
+}

@@ -50,13 +50,12 @@ pub(crate) struct World {
     pub(crate) home: PathBuf,
     pub(crate) project: PathBuf,
     pub(crate) tmpdir: PathBuf,
-    pub(crate) top: PathBuf,
     program: PathBuf,
     _keep: tempfile::TempDir,
 }
 
 impl World {
-    pub(crate) fn new(who: Who) -> Self {
+    pub(crate) fn new(who: Who, program: &Path) -> Self {
         let keep = tempfile::tempdir().unwrap();
         let top = keep.path().canonicalize().unwrap();
         fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
@@ -65,17 +64,14 @@ impl World {
             who,
             project: home.join("project"),
             tmpdir: top.join("tmp"),
-            program: top.join("program/attempt"),
+            program: program.to_owned(),
             home,
-            top,
             _keep: keep,
         };
         for dir in [".ssh", ".sshfoo", "project", "project2"] {
             fs::create_dir_all(world.home.join(dir)).unwrap();
         }
-        for dir in [&world.tmpdir, &world.top.join("program")] {
-            fs::create_dir(dir).unwrap();
-        }
+        fs::create_dir(&world.tmpdir).unwrap();
         for (file, text) in [
             (".ssh/id_ed25519", "SECRET"),
             (".sshfoo/key", "SECRET"),
@@ -89,7 +85,6 @@ impl World {
         ] {
             fs::write(world.home.join(file), text).unwrap();
         }
-        fs::copy(std::env::current_exe().unwrap(), &world.program).unwrap();
         if who == Who::Nobody {
             chown_all(&world.home);
             chown_all(&world.tmpdir);
@@ -156,7 +151,36 @@ impl World {
         }
     }
 
+    /// The same with this user's own home directory and PATH.
+    pub(crate) fn sh_with_real_home(&self, script: &str) -> Output {
+        let home = std::env::home_dir().unwrap();
+        let path = std::env::var_os("PATH").unwrap();
+        let names = |name: &str| std::env::var_os(name);
+        let policy = layer("default", &[])
+            .unwrap()
+            .expand(&HostView {
+                cwd: &self.project,
+                home: Some(&home),
+                tmpdir: Some(&self.tmpdir),
+                path: Some(&path),
+                tools_path: None,
+                ollie_roots: &[],
+                env: &names,
+                identity: None,
+            })
+            .unwrap();
+        let enforcement = Arc::new(compile(&policy, false).unwrap());
+        let (environment, _) = policy.environment(std::env::vars_os());
+        let mut command = self.command(&enforcement, Path::new("/bin/sh"), &["-c", script]);
+        command.env_clear().envs(environment);
+        command.output().unwrap()
+    }
+
     fn run(&self, enforcement: &Arc<Enforcement>, program: &Path, args: &[&str]) -> Output {
+        self.command(enforcement, program, args).output().unwrap()
+    }
+
+    fn command(&self, enforcement: &Arc<Enforcement>, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
             .args(args)
@@ -179,8 +203,18 @@ impl World {
                     .map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
             });
         }
-        command.output().unwrap()
+        command
     }
+}
+
+/// This binary where an ordinary user can execute it. Copied before any thread
+/// starts: a fork of another thread would hold the copy open for writing, and
+/// executing it would be ETXTBSY.
+pub(crate) fn copy_program(to: &Path) -> PathBuf {
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = to.join("attempt");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    program.canonicalize().unwrap()
 }
 
 fn chown_all(path: &Path) {

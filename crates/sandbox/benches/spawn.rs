@@ -1,0 +1,84 @@
+//! What the sandbox costs a spawn: fork and exec of /bin/true, plain and
+//! confined, in turn, so that both see the same machine.
+#![expect(unsafe_code, reason = "pre_exec is unsafe by nature")]
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ollie_sandbox::{Enforcement, HostView, compile, layer};
+
+const ROUNDS: usize = 2000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let project = tempfile::tempdir()?;
+    let home = std::env::home_dir();
+    let view = HostView {
+        cwd: project.path(),
+        home: home.as_deref(),
+        tmpdir: None,
+        path: None,
+        tools_path: None,
+        ollie_roots: &[],
+        env: &|name| std::env::var_os(name),
+        identity: None,
+    };
+    let start = Instant::now();
+    let layered = layer("default", &[])?;
+    let parsed = start.elapsed();
+    let start = Instant::now();
+    let policy = layered.expand(&view)?;
+    let expanded = start.elapsed();
+    let start = Instant::now();
+    let enforcement = Arc::new(compile(&policy, false)?);
+    let compiled = start.elapsed();
+    println!(
+        "parse {parsed:?}, expand {expanded:?}, compile {compiled:?}, {} rules",
+        policy.grants().len()
+    );
+
+    let mut times = [vec![], vec![], vec![]];
+    for _ in 0..ROUNDS {
+        times[0].push(run(Command::new("/bin/true"))?);
+        times[1].push(run(forked(|| Ok(())))?);
+        let enforcement = Arc::clone(&enforcement);
+        times[2].push(run(forked(move || restrict(&enforcement)))?);
+    }
+    for (name, times) in [
+        "vfork+exec (posix_spawn)",
+        "fork+exec",
+        "fork+restrict+exec",
+    ]
+    .iter()
+    .zip(&mut times)
+    {
+        times.sort();
+        println!(
+            "{name:<26} median {:?}, p95 {:?}",
+            times[ROUNDS / 2],
+            times[ROUNDS * 95 / 100]
+        );
+    }
+    Ok(())
+}
+
+fn restrict(enforcement: &Enforcement) -> std::io::Result<()> {
+    let restricted = enforcement.restrict_self();
+    restricted.map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
+}
+
+fn forked(before_exec: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static) -> Command {
+    let mut command = Command::new(Path::new("/bin/true"));
+    // SAFETY: both closures make system calls at most.
+    unsafe { command.pre_exec(before_exec) };
+    command
+}
+
+fn run(mut command: Command) -> std::io::Result<Duration> {
+    let start = Instant::now();
+    command.status()?;
+    Ok(start.elapsed())
+}

@@ -1,0 +1,54 @@
+//! Runs a command under the default profile, in the current directory:
+//! `cargo run -p ollie-sandbox --example confined -- sh -c 'cat ~/.bashrc'`.
+//!
+//! It is the whole path of a policy in forty lines: layer, expand, compile,
+//! fork, restrict, exec, explain.
+#![expect(unsafe_code, reason = "pre_exec is unsafe by nature")]
+#![expect(clippy::print_stderr, reason = "an example speaks to its user")]
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use ollie_sandbox::{HostView, Identity, compile, layer};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let argv: Vec<_> = std::env::args_os().skip(1).collect();
+    let (program, args) = argv.split_first().ok_or("a command is needed")?;
+    let cwd = std::env::current_dir()?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let tmpdir = tempfile::tempdir()?;
+    let path = std::env::var_os("PATH");
+    let identity = Identity::of_this_process()?;
+    let policy = layer("default", &[])?.expand(&HostView {
+        cwd: &cwd,
+        home: home.as_deref(),
+        tmpdir: Some(tmpdir.path()),
+        path: path.as_deref(),
+        tools_path: None,
+        ollie_roots: &[],
+        env: &|name| std::env::var_os(name),
+        identity: Some(&identity),
+    })?;
+    let enforcement = compile(&policy, false)?;
+    eprintln!("{:?}", enforcement.report());
+    let (environment, _) = policy.environment(std::env::vars_os());
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(environment);
+    command.stdout(Stdio::inherit()).stderr(Stdio::piped());
+    // SAFETY: restrict_self makes system calls and nothing else.
+    unsafe {
+        command.pre_exec(move || {
+            let restricted = enforcement.restrict_self();
+            restricted.map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
+        });
+    }
+    let output = command.output()?;
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        for denial in policy.denials(&argv, &cwd, &output.stderr) {
+            eprintln!("{denial:?}");
+        }
+    }
+    std::process::exit(output.status.code().unwrap_or(1));
+}

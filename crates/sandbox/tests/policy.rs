@@ -1,0 +1,329 @@
+//! Policies from text to verdict, on a host made of a temporary directory.
+#![cfg(feature = "parse")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests are not known as tests to clippy"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use ollie_sandbox::{
+    Document, Error, HostView, Layer, Layered, MAX_RULES, Operation, Policy, Source, layer, parse,
+};
+
+struct Host {
+    _keep: tempfile::TempDir,
+    home: PathBuf,
+}
+
+impl Host {
+    fn new(files: &[&str]) -> Self {
+        let keep = tempfile::tempdir().unwrap();
+        let home = keep.path().canonicalize().unwrap().join("home");
+        fs::create_dir_all(home.join("project")).unwrap();
+        for file in files {
+            match file.strip_suffix('/') {
+                Some(dir) => fs::create_dir_all(home.join(dir)).unwrap(),
+                None => {
+                    fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
+                    fs::write(home.join(file), "").unwrap();
+                }
+            }
+        }
+        Self { _keep: keep, home }
+    }
+
+    fn expand(&self, layered: &Layered, cwd: &str) -> Result<Policy, Error> {
+        layered.expand(&HostView {
+            cwd: &self.home.join(cwd),
+            home: Some(&self.home),
+            tmpdir: None,
+            path: Some(OsStr::new("/usr/bin:/bin")),
+            tools_path: None,
+            ollie_roots: &[],
+            env: &|_| None,
+            identity: None,
+        })
+    }
+
+    fn policy(&self, yaml: &str) -> Policy {
+        self.expand(&layers(yaml), "project").unwrap()
+    }
+}
+
+fn user(yaml: &str) -> Document {
+    parse(yaml, &Source::new(Layer::User, "user.yaml")).unwrap()
+}
+
+fn layers(yaml: &str) -> Layered {
+    layer("default", &[user(yaml)]).unwrap()
+}
+
+#[test]
+fn the_project_is_granted_from_a_project_and_not_from_home() {
+    let host = Host::new(&["project/src/a", ".ssh/id"]);
+    let from = |cwd| host.expand(&layer("default", &[]).unwrap(), cwd).unwrap();
+    let project = from("project");
+    assert!(project.notes().is_empty(), "{:?}", project.notes());
+    for (operation, path, allowed) in [
+        (Operation::Write, "src/a", true),
+        (Operation::Create, "new", true),
+        (Operation::Execute, "src/a", true),
+        (Operation::Read, "../.ssh/id", false),
+        (Operation::Read, "src/../../.ssh/id", false),
+        (Operation::Create, "../new", false),
+        (Operation::Write, "/dev/null", true),
+        (Operation::Execute, "/usr/bin/env", true),
+        (Operation::Write, "/usr/bin/env", false),
+        (Operation::Read, "/etc/shadow", false),
+        (Operation::Connect, "/run/docker.sock", false),
+    ] {
+        let verdict = project.why(operation, Path::new(path));
+        assert_eq!(verdict.allowed, allowed, "{verdict}");
+    }
+    let home = from("");
+    assert!(
+        !home
+            .why(Operation::Read, Path::new("project/src/a"))
+            .allowed
+    );
+    assert_eq!(home.notes().len(), 1);
+    let note = &home.notes()[0];
+    for part in ["{CWD} is not granted", "home directory", "--cwd"] {
+        assert!(note.contains(part), "{note}");
+    }
+}
+
+#[test]
+fn a_verdict_names_the_rule_its_origin_and_the_line_that_would_allow() {
+    let host = Host::new(&["data/x", ".ssh/id"]);
+    let policy = host.policy("filesystem:\n  ro:\n    - \"{HOME}/data\"\n");
+    let text = policy
+        .why(Operation::Write, Path::new("../data/x"))
+        .to_string();
+    for part in [
+        "write ",
+        "data/x is not allowed by the policy",
+        "= {HOME}/data (user user.yaml, line 3)",
+        r#"filesystem: { rw: ["{HOME}/data/x"] }"#,
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let key = policy.why(Operation::Read, Path::new("../.ssh/id"));
+    assert_eq!(
+        key.allow.as_deref(),
+        Some(r#"filesystem: { ro: ["{HOME}/.ssh/id"] }"#)
+    );
+    let shown = policy.to_string();
+    assert!(shown.contains("user user.yaml, line 3"), "{shown}");
+    assert!(shown.contains("profile default, line "), "{shown}");
+    let json: Policy = serde_json::from_value(policy.to_json()).unwrap();
+    assert_eq!(json, policy);
+}
+
+#[test]
+fn the_line_that_a_verdict_names_does_allow_it() {
+    let host = Host::new(&["data/x", "a{b/x", "it's \"quoted\"/x"]);
+    for (operation, path) in [
+        (Operation::Read, "../data/x"),
+        (Operation::Write, "../data/x"),
+        (Operation::Create, "../data/new"),
+        (Operation::Remove, "../data/x"),
+        (Operation::Execute, "../data/x"),
+        (Operation::Read, "../a{b/x"),
+        (Operation::Read, "../it's \"quoted\"/x"),
+    ] {
+        let verdict = host.policy("").why(operation, Path::new(path));
+        assert!(!verdict.allowed);
+        let line = verdict.allow.unwrap();
+        let verdict = host.policy(&line).why(operation, Path::new(path));
+        assert!(verdict.allowed, "{line}: {verdict}");
+    }
+}
+
+#[test]
+fn what_a_tool_may_have_linked_is_not_followed() {
+    let host = Host::new(&[".ssh/id", "other/id", "project/real/", "cache/real/"]);
+    symlink(host.home.join("other"), host.home.join("project/data")).unwrap();
+    symlink("real", host.home.join("project/inner")).unwrap();
+    symlink(host.home.join(".ssh"), host.home.join("cache/uv")).unwrap();
+    let policy = host.policy(
+        "filesystem:\n  rwx: ['{CWD}/data', '{CWD}/inner', '{HOME}/cache', '{HOME}/cache/uv']\n\
+         unix_sockets: ['{CWD}/data/id']\n",
+    );
+    assert!(!policy.why(Operation::Read, Path::new("../.ssh/id")).allowed);
+    assert!(
+        !policy
+            .why(Operation::Connect, Path::new("../.ssh/id"))
+            .allowed
+    );
+    assert!(policy.why(Operation::Write, Path::new("real/x")).allowed);
+    let notes = policy.notes().join("\n");
+    assert_eq!(
+        notes.matches("a tool may have made it").count(),
+        3,
+        "{notes}"
+    );
+}
+
+#[test]
+fn what_is_dropped_is_gone_and_a_part_of_a_grant_cannot_be_dropped() {
+    let host = Host::new(&["data/x", "project/secret/"]);
+    let all = "filesystem: { rw: ['{HOME}/data'] }\nenv: [MY_NAME]\n";
+    let drop = "drop: { filesystem: ['{HOME}/data'], env: ['MY_*', PATH] }\n";
+    for order in [[all, drop], [drop, all]] {
+        let layered = layer("default", &order.map(user)).unwrap();
+        let policy = host.expand(&layered, "project").unwrap();
+        assert!(!policy.why(Operation::Read, Path::new("../data/x")).allowed);
+        assert!(!policy.passes("MY_NAME") && !policy.passes("PATH") && policy.passes("HOME"));
+    }
+    let part = layers("drop: { filesystem: ['{CWD}/secret'] }");
+    let error = host.expand(&part, "project").unwrap_err().to_string();
+    assert!(error.contains("user user.yaml, line 1"), "{error}");
+    assert!(error.contains("cannot be taken away"), "{error}");
+}
+
+#[test]
+fn rules_that_do_not_apply_are_told_where_a_person_wrote_them() {
+    let host = Host::new(&[]);
+    let policy = host.policy("filesystem: { ro: ['{HOME}/nowhere'] }");
+    assert_eq!(policy.notes().len(), 1);
+    assert!(policy.notes()[0].contains("{HOME}/nowhere (user user.yaml, line 1): does not exist"));
+    let unknown = layers("filesystem: { ro: ['{NO_SUCH_NAME}/x'] }");
+    let error = host.expand(&unknown, "project").unwrap_err().to_string();
+    assert!(error.contains("NO_SUCH_NAME is not set"), "{error}");
+}
+
+#[test]
+fn the_environment_is_the_allowed_names_and_nothing_else() {
+    let host = Host::new(&[]);
+    let policy = host.policy("env: [MY_TOKEN]");
+    let from = [
+        "PATH",
+        "LC_ALL",
+        "MY_TOKEN",
+        "GITHUB_TOKEN",
+        "SSH_AUTH_SOCK",
+        "LD_PRELOAD",
+    ];
+    let from = from.map(|n| (OsString::from(n), OsString::from("v")));
+    let (passed, withheld) = policy.environment(from);
+    let names: Vec<_> = passed.iter().map(|(n, _)| n.to_str().unwrap()).collect();
+    assert_eq!((names, withheld), (vec!["PATH", "LC_ALL", "MY_TOKEN"], 3));
+}
+
+#[test]
+fn errors_name_file_line_column_and_the_nearest_word() {
+    for (yaml, line, column, message) in [
+        ("filesytem:\n  ro: []\n", 1, 1, "did you mean `filesystem`?"),
+        (
+            "filesystem:\n  ro: []\n  rxw: []\n",
+            3,
+            3,
+            "did you mean `rwx`?",
+        ),
+        (
+            "env: [A]\nenv: [B]\n",
+            2,
+            1,
+            "`env` stands here a second time",
+        ),
+        ("limits: { processes: many }", 1, 22, "whole number"),
+        ("limits: { open_files: 0 }", 1, 23, "nothing run"),
+        ("filesystem: { ro: /etc }", 1, 19, "a list is expected"),
+        ("filesystem: { ro: ['~/x'] }", 1, 20, "{HOME}"),
+        ("filesystem: { ro: ['x/y'] }", 1, 20, "{CWD}"),
+        ("env: ['A*B']", 1, 7, "last character"),
+        (
+            "network: { none: true, unrestricted: true }",
+            1,
+            10,
+            "say one of",
+        ),
+        ("network: { connect_tcp: [70000] }", 1, 26, "65535"),
+        ("network: {}", 1, 10, "say one of"),
+        ("general: { best_effort: yes }", 1, 25, "`true` or `false`"),
+        ("env: &x [A]\ndrop: { env: *x }\n", 1, 9, "anchors"),
+        ("filesystem: [", 1, 13, "keys are expected"),
+        ("env: 'abc", 1, 6, "unclosed"),
+        ("env: !foo [A]", 1, 11, "tag"),
+        ("<<: { env: [A] }", 1, 1, "`<<`"),
+        ("env: [~]", 1, 7, "a text is expected"),
+        ("- a\n", 1, 1, "keys are expected"),
+        ("env: [A]\n---\nenv: [B]\n", 2, 1, "one document"),
+    ] {
+        let error = parse(yaml, &Source::new(Layer::User, "f.yaml")).unwrap_err();
+        let Error::Document {
+            file,
+            line: l,
+            column: c,
+            message: m,
+        } = &error
+        else {
+            panic!("{yaml}: {error:?}");
+        };
+        assert_eq!(file, "f.yaml");
+        assert!(!m.contains('\n'), "{m}");
+        assert!(m.contains(message), "{yaml}: {error}");
+        assert_eq!((*l, *c), (line, column), "{yaml}: {error}");
+    }
+}
+
+#[test]
+fn nothing_is_a_policy_that_says_nothing() {
+    for yaml in ["", "# only a comment\n", "filesystem:\n"] {
+        let document = parse(yaml, &Source::new(Layer::User, "f.yaml")).unwrap();
+        assert!(document.is_empty(), "{yaml:?}");
+    }
+}
+
+/// The two files of the first draft of this design.
+#[test]
+fn files_of_earlier_versions_are_still_read() {
+    let text = include_str!("fixtures/first-default.yaml");
+    let document = parse(text, &Source::new(Layer::User, "first-default.yaml")).unwrap();
+    assert_eq!(document.filesystem.len(), 25);
+    assert_eq!(document.env.len(), 6);
+    let text = include_str!("fixtures/first-project.yaml");
+    let document = parse(text, &Source::new(Layer::Project, ".ollie-sandbox.yaml")).unwrap();
+    assert_eq!(document.filesystem.len(), 2);
+    let old = "general: { log_level: debug }\nadvanced: { ldd: true, add_exec: false }\n\
+               network: { enabled: false }\n";
+    let document = parse(old, &Source::new(Layer::User, "old.yaml")).unwrap();
+    assert_eq!(document.notes.len(), 3);
+    assert!(document.notes[0].contains("old.yaml, line 1: `general.log_level` has no effect"));
+    assert_eq!(
+        document.network.unwrap().value,
+        ollie_sandbox::Network::None
+    );
+}
+
+#[test]
+fn size_is_bounded() {
+    let many = format!("filesystem: {{ ro: [{}] }}", "/a,".repeat(MAX_RULES + 1));
+    assert!(many.len() < ollie_sandbox::MAX_POLICY_BYTES);
+    let document = user(&many);
+    assert!(matches!(
+        layer("default", &[document]),
+        Err(Error::TooLarge(_))
+    ));
+    let long = format!("env: [{}]", "A,".repeat(64 * 1024));
+    assert!(parse(&long, &Source::new(Layer::User, "f.yaml")).is_err());
+    assert!(Layered::from_json(&vec![b' '; 5 << 20]).is_err());
+}
+
+#[test]
+fn the_record_that_travels_refuses_what_it_does_not_know() {
+    let layered = layers("filesystem: { ro: ['/etc/hosts'] }");
+    let json = layered.to_json().unwrap();
+    assert_eq!(Layered::from_json(&json).unwrap(), layered);
+    let text = String::from_utf8(json).unwrap();
+    let more = text.replacen('{', "{\"more\":1,", 1);
+    assert!(matches!(
+        Layered::from_json(more.as_bytes()),
+        Err(Error::Record(_))
+    ));
+}
