@@ -20,17 +20,17 @@ use crate::{
 pub(crate) fn twice(place: &Place, wish: Wish) -> Result<(), Failure> {
     let libc = libc::choose(place, wish)?;
     eprintln!("toolsrv is linked with {}", libc.reason);
-    let (one, two) = (
-        elsewhere(place, &libc, "source")?,
-        elsewhere(place, &libc, "a/longer/path/to/the/source")?,
-    );
-    compare(&one.toolsrv, &two.toolsrv)
+    // The second is a copy of the first, so that an edit made meanwhile does
+    // not look like a difference between directories.
+    let one = Elsewhere::copy(&place.root, "source")?;
+    let two = Elsewhere::copy(&one.source, "a/longer/path/to/the/source")?;
+    compare(&one.build(place, &libc)?, &two.build(place, &libc)?)
 }
 
 /// Builds once elsewhere and compares with the one that is in `target/dist`.
 pub(crate) fn against(place: &Place, libc: &Libc, built: &Path) -> Result<(), Failure> {
-    let other = elsewhere(place, libc, "source")?;
-    compare(built, &other.toolsrv)
+    let other = Elsewhere::copy(&place.root, "source")?;
+    compare(built, &other.build(place, libc)?)
 }
 
 fn compare(one: &Path, two: &Path) -> Result<(), Failure> {
@@ -55,7 +55,40 @@ fn compare(one: &Path, two: &Path) -> Result<(), Failure> {
 /// A copy of the source with what was built in it, removed when dropped.
 struct Elsewhere {
     directory: PathBuf,
-    toolsrv: PathBuf,
+    source: PathBuf,
+}
+
+impl Elsewhere {
+    /// Copies the source in `from` to the path `below` of a new directory.
+    fn copy(from: &Path, below: &str) -> Result<Self, Failure> {
+        let name = format!("ollie-reproducible-{}-{}", std::process::id(), below.len());
+        let directory = std::env::temp_dir().join(name);
+        let copy = Self {
+            source: directory.join(below),
+            directory,
+        };
+        for file in files(from)? {
+            let (from, to) = (from.join(&file), copy.source.join(&file));
+            // Listed by git, but removed from the work tree; or a submodule.
+            if !from.is_file() {
+                continue;
+            }
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent).at(parent)?;
+            }
+            fs::copy(&from, &to).at(&from)?;
+        }
+        Ok(copy)
+    }
+
+    fn build(&self, place: &Place, libc: &Libc) -> Result<PathBuf, Failure> {
+        let place = Place {
+            cargo_home: alias(&place.cargo_home, &self.directory.join("cargo"))?,
+            ..place.clone()
+        };
+        let target = self.source.join("target");
+        toolsrv::build(&place, &self.source, &target, libc, Voice::Loud)
+    }
 }
 
 impl Drop for Elsewhere {
@@ -64,34 +97,6 @@ impl Drop for Elsewhere {
         // to clean up.
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-fn elsewhere(place: &Place, libc: &Libc, below: &str) -> Result<Elsewhere, Failure> {
-    let directory = format!("ollie-reproducible-{}-{}", std::process::id(), below.len());
-    let directory = std::env::temp_dir().join(directory);
-    let mut copy = Elsewhere {
-        toolsrv: PathBuf::new(),
-        directory,
-    };
-    let source = copy.directory.join(below);
-    for file in files(place)? {
-        let (from, to) = (place.root.join(&file), source.join(&file));
-        // Listed by git, but removed from the work tree; or a submodule.
-        if !from.is_file() {
-            continue;
-        }
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent).at(parent)?;
-        }
-        fs::copy(&from, &to).at(&from)?;
-    }
-    let place = Place {
-        cargo_home: alias(&place.cargo_home, &copy.directory.join("cargo"))?,
-        ..place.clone()
-    };
-    let target = source.join("target");
-    copy.toolsrv = toolsrv::build(&place, &source, &target, libc, Voice::Loud)?;
-    Ok(copy)
 }
 
 /// Another path to the same `CARGO_HOME`. Messages of panics in libraries name
@@ -108,17 +113,17 @@ fn alias(home: &Path, to: &Path) -> Result<PathBuf, Failure> {
 
 /// All source files: tracked ones and new ones, not what git ignores. In an
 /// unpacked archive of the source there is no git; there, all but `target`.
-fn files(place: &Place) -> Result<Vec<PathBuf>, Failure> {
-    if !place.root.join(".git").exists() {
+fn files(source: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !source.join(".git").exists() {
         let mut files = Vec::new();
-        walk(&place.root, Path::new(""), &mut files)?;
+        walk(source, Path::new(""), &mut files)?;
         return Ok(files);
     }
     let list = step::answer(
         Command::new("git")
             .args(["ls-files", "--cached", "--others"])
             .args(["--exclude-standard", "-z"])
-            .current_dir(&place.root),
+            .current_dir(source),
     )?;
     Ok(list.split_terminator('\0').map(PathBuf::from).collect())
 }
