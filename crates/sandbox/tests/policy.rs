@@ -5,6 +5,7 @@
     reason = "helpers of tests are not known as tests to clippy"
 )]
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,6 +14,11 @@ use std::path::{Path, PathBuf};
 use ollie_sandbox::{
     Document, Error, HostView, Layer, Layered, MAX_RULES, Operation, Policy, Source, layer, parse,
 };
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq, proptest};
+use proptest::sample::select;
 
 struct Host {
     _keep: tempfile::TempDir,
@@ -326,4 +332,118 @@ fn the_record_that_travels_refuses_what_it_does_not_know() {
         Layered::from_json(more.as_bytes()),
         Err(Error::Record(_))
     ));
+}
+
+/// Documents of few words, so that they often say the same.
+fn documents() -> impl Strategy<Value = Document> {
+    let path = select(vec!["/usr", "/etc/hosts", "{HOME}", "{CWD}"]);
+    let access = select(vec!["ro", "rox", "rw", "rwx"]);
+    let rules = vec((access, path.clone()), 0..4);
+    let names = vec(select(vec!["A", "B", "C_*"]), 0..3);
+    let network = option::of(select(vec![
+        "unrestricted: true",
+        "none: true",
+        "bind_tcp: [80]",
+    ]));
+    (rules, names.clone(), vec(path, 0..2), names, network).prop_map(
+        |(rules, env, dropped, env_dropped, network)| {
+            let list = |words: &[&str]| format!("['{}']", words.join("', '"));
+            let mut yaml = String::from("filesystem:\n");
+            for access in ["ro", "rox", "rw", "rwx"] {
+                let paths: Vec<_> = rules
+                    .iter()
+                    .filter(|r| r.0 == access)
+                    .map(|r| r.1)
+                    .collect();
+                if !paths.is_empty() {
+                    yaml += &format!("  {access}: {}\n", list(&paths));
+                }
+            }
+            if !env.is_empty() {
+                yaml += &format!("env: {}\n", list(&env));
+            }
+            yaml += "drop:\n";
+            if !dropped.is_empty() {
+                yaml += &format!("  filesystem: {}\n", list(&dropped));
+            }
+            if !env_dropped.is_empty() {
+                yaml += &format!("  env: {}\n", list(&env_dropped));
+            }
+            if let Some(network) = network {
+                yaml += &format!("network: {{ {network} }}\n");
+            }
+            user(&yaml)
+        },
+    )
+}
+
+/// What a policy says, without who says it and in which order.
+fn said(layered: &Layered) -> BTreeSet<String> {
+    let json: serde_json::Value = serde_json::from_slice(&layered.to_json().unwrap()).unwrap();
+    let mut said = BTreeSet::new();
+    for list in ["filesystem", "env", "unix_sockets"] {
+        for rule in json[list].as_array().unwrap() {
+            let what = rule.get("path").unwrap_or(&rule["value"]);
+            said.insert(format!(
+                "{list} {} {what}",
+                rule.get("access").unwrap_or(&json["none"])
+            ));
+        }
+    }
+    for list in ["filesystem", "env"] {
+        for rule in json["drop"]
+            .get(list)
+            .and_then(|d| d.as_array())
+            .into_iter()
+            .flatten()
+        {
+            said.insert(format!("drop {list} {}", rule["value"]));
+        }
+    }
+    said
+}
+
+fn merged(documents: &[&Document]) -> Layered {
+    let documents: Vec<Document> = documents.iter().map(|d| (*d).clone()).collect();
+    layer("strict", &documents).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn merging_twice_is_merging_once(a in documents(), b in documents()) {
+        prop_assert_eq!(merged(&[&a, &b, &b]), merged(&[&a, &b]));
+        prop_assert_eq!(said(&merged(&[&a, &b, &a])), said(&merged(&[&a, &b])));
+    }
+
+    #[test]
+    fn the_order_of_layers_matters_for_scalars_only(a in documents(), b in documents()) {
+        prop_assert_eq!(said(&merged(&[&a, &b])), said(&merged(&[&b, &a])));
+        let one_by_one = merged(&[&a]).with(&b).unwrap();
+        prop_assert_eq!(&one_by_one, &merged(&[&a, &b]));
+        let network = |l: &Layered| serde_json::from_slice::<serde_json::Value>(&l.to_json().unwrap()).unwrap()["network"]["value"].clone();
+        let last = b.network.as_ref().or(a.network.as_ref()).map(|n| serde_json::to_value(&n.value).unwrap());
+        prop_assert_eq!(network(&one_by_one), last.unwrap_or("none".into()));
+    }
+
+    #[test]
+    fn a_layer_never_takes_away_but_by_drop(a in documents(), b in documents()) {
+        let (before, after) = (said(&merged(&[&a])), said(&merged(&[&a, &b])));
+        prop_assert!(before.is_subset(&after));
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[ a-z{}:#&*!|>'\"\\[\\],\n\t-]{0,120}") {
+        let _ = parse(&text, &Source::new(Layer::Project, "f.yaml"));
+    }
+
+    #[test]
+    fn no_path_makes_a_verdict_panic(path in "[a-z./~{}]{0,40}") {
+        let host = Host::new(&[]);
+        let policy = host.policy("");
+        for operation in Operation::ALL {
+            let _ = policy.why(operation, Path::new(&path)).to_string();
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! What must work.
 
 use std::fs;
+use std::sync::Arc;
 
-use ollie_sandbox::Document;
+use ollie_sandbox::{Document, compile};
 
 use crate::cases::Case;
 use crate::world::World;
@@ -12,6 +13,7 @@ pub(crate) const ALL: &[Case] = &[
     ("git_commits", git),
     ("a_compiler_compiles", compiler),
     ("own_sockets_and_own_processes_work", own),
+    ("the_strict_profile_compiles_and_has_no_network", strict),
     ("the_same_enforcement_serves_many_calls", many),
     ("a_failed_call_is_explained", explained),
 ];
@@ -78,6 +80,19 @@ fn compiler(world: &World) {
 fn own(world: &World) {
     assert_eq!(world.attempt(&["own-socket", "sock"]), "ok");
     assert_eq!(world.attempt(&["ptrace-own"]), "ok");
+}
+
+fn strict(world: &World) {
+    let policy = world.policy_of("strict", &Document::default());
+    let enforcement = Arc::new(compile(&policy, false).unwrap());
+    fs::write(world.project.join("m.c"), "int main(){return 0;}\n").unwrap();
+    let script = "cc -o m m.c && ./m && echo x > /dev/null && cat file && ls | wc -l";
+    let output = world.sh_under(&enforcement, script);
+    assert_eq!(output.stdout, b"text\n3\n", "{output:?}");
+    let output = world.sh_under(&enforcement, "cat ~/.gitconfig");
+    assert!(!output.status.success() && output.stdout.is_empty());
+    let socket = ["socket", "2", "1", "0"];
+    assert_eq!(world.attempt_under(&enforcement, &socket), "EACCES");
 }
 
 fn many(world: &World) {

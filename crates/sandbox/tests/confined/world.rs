@@ -105,10 +105,14 @@ impl World {
 
     /// The default profile with `extra` on top.
     pub(crate) fn policy(&self, extra: &Document) -> Policy {
+        self.policy_of("default", extra)
+    }
+
+    pub(crate) fn policy_of(&self, profile: &str, extra: &Document) -> Policy {
         let program = self.program.display().to_string();
         let own = Document::default().grant(Access::Rox, program, "test");
         let identity = self.identity();
-        layer("default", &[own, extra.clone()])
+        layer(profile, &[own, extra.clone()])
             .unwrap()
             .expand(&HostView {
                 cwd: &self.project,
