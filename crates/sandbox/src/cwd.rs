@@ -10,13 +10,12 @@ use crate::HostView;
 
 /// What keeps secrets, below HOME. `~/.config` is not a whole: programs keep
 /// plain settings there.
-const STORES_IN_HOME: [&str; 17] = [
+const STORES_IN_HOME: [&str; 15] = [
     ".ssh",
     ".gnupg",
     ".aws",
     ".azure",
     ".kube",
-    ".docker",
     ".config/gcloud",
     ".config/gh",
     ".config/op",
@@ -27,8 +26,11 @@ const STORES_IN_HOME: [&str; 17] = [
     ".thunderbird",
     ".config/google-chrome",
     ".config/chromium",
-    ".config/containers",
 ];
+
+/// What keeps passwords of services beside settings that tools need. A person
+/// may trust a project with one of these by its name.
+const PASSWORDS_IN_HOME: [&str; 2] = [".docker", ".config/containers"];
 
 /// What keeps secrets on the host itself.
 const STORES_ON_HOST: [&str; 5] = [
@@ -38,6 +40,8 @@ const STORES_ON_HOST: [&str; 5] = [
     "/etc/wireguard",
     "/root/.ssh",
 ];
+
+const PASSWORDS: &str = "a place of passwords";
 
 /// Trees that are not files but the machine. Root would own its disks in
 /// `/dev`.
@@ -59,13 +63,16 @@ impl Guard {
             .filter_map(|s| view.home.map(|h| h.join(s)))
             .chain(STORES_ON_HOST.iter().map(PathBuf::from))
             .map(|p| (resolved(&p), "a place of private keys"));
+        let passwords = PASSWORDS_IN_HOME
+            .iter()
+            .filter_map(|s| view.home.map(|h| (resolved(&h.join(s)), PASSWORDS)));
         let roots = view
             .ollie_roots
             .iter()
             .map(|p| (resolved(p), "a directory of ollie's own"));
         Self {
             home,
-            kept: stores.chain(roots).collect(),
+            kept: stores.chain(passwords).chain(roots).collect(),
             // Relative entries, the empty one among them, mean the current
             // directory wherever it is, so they say nothing about this one.
             programs: view
@@ -103,6 +110,15 @@ impl Guard {
                 program.display()
             ))
         })
+    }
+
+    /// Why not even a trusted project's file opens `path` for writing.
+    pub(crate) fn refuses_project(&self, path: &Path) -> Option<String> {
+        let named = |(kept, what): &(PathBuf, &str)| *what == PASSWORDS && path.starts_with(kept);
+        match self.kept.iter().any(named) {
+            true => None,
+            false => self.refuses(path),
+        }
     }
 
     /// Why even reading `path` is never given by host detection.

@@ -9,7 +9,7 @@ use crate::policy::{Place, Skipped, Socket};
 use crate::show::{is_personal, visible};
 use crate::variable::{Expanded, expand as variables};
 use crate::{
-    Error, Grant, HostView, Layer, Layered, Origin, Policy, Sourced, environment, planted,
+    Error, Grant, HostView, Layer, Layered, Origin, Policy, Rule, Sourced, environment, planted,
 };
 
 impl Layered {
@@ -42,6 +42,7 @@ impl Layered {
         };
         for rule in &self.filesystem {
             if let Some(path) = work.resolve(&rule.path, &rule.origin)? {
+                work.refuse_projects_reach(rule, &path)?;
                 work.add(Grant {
                     access: rule.access,
                     path,
@@ -164,6 +165,25 @@ impl Work<'_> {
             origin: origin.clone(),
             why: reason.to_owned(),
         });
+    }
+
+    /// A project's file lies where tools write, so not even trust in it opens
+    /// what makes a sandbox pointless.
+    fn refuse_projects_reach(&self, rule: &Rule, path: &Path) -> Result<(), Error> {
+        let reason = match rule.origin.layer {
+            Layer::Project if rule.access.writes() => self.guard.refuses_project(path),
+            Layer::Project if path.parent().is_none() || self.guard.holds_home(path) => {
+                Some("it contains the home directory".to_owned())
+            }
+            _ => None,
+        };
+        match reason {
+            Some(reason) => {
+                let message = format!("a project file may not ask for it: {reason}");
+                Err(rule_error(&rule.origin, &rule.path, message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same rule twice is kept once: `/bin` and `/usr/bin` on a merged

@@ -66,4 +66,4 @@ pub use why::{Operation, Verdict};
 #[cfg(feature = "enforce")]
 pub use enforce::{Enforcement, Step, compile, probe};
 #[cfg(feature = "parse")]
-pub use parse::{MAX_POLICY_BYTES, Source, layer, parse, profile, profile_names};
+pub use parse::{MAX_POLICY_BYTES, Request, Source, layer, parse, profile, profile_names, schema};

@@ -334,6 +334,129 @@ fn the_record_that_travels_refuses_what_it_does_not_know() {
     ));
 }
 
+fn project(yaml: &str) -> Document {
+    parse(yaml, &Source::new(Layer::Project, ".ollie-sandbox.yaml")).unwrap()
+}
+
+#[test]
+fn a_project_narrows_at_once_and_widens_only_when_trusted() {
+    let host = Host::new(&["data/x", ".gitconfig"]);
+    let base = layers("limits: { open_files: 100 }\nunix_sockets: []\n");
+    let asked = project(
+        "filesystem: { rw: ['{HOME}/data'] }\nnetwork: { connect_tcp: [443] }\n\
+         unix_sockets: [/var/run/docker.sock]\nenv: [DOCKER_HOST, PATH]\n\
+         limits: { open_files: 200, file_size_mb: 1 }\n\
+         drop: { filesystem: ['{HOME}/.gitconfig'] }\n",
+    );
+    let data = Path::new("../data/x");
+    let git = Path::new("../.gitconfig");
+    let narrow = base.clone().narrowed(&asked).unwrap();
+    let policy = host.expand(&narrow, "project").unwrap();
+    assert!(!policy.why(Operation::Read, data).allowed);
+    assert!(
+        !policy.why(Operation::Read, git).allowed,
+        "dropping holds without trust"
+    );
+    assert!(!policy.passes("DOCKER_HOST"));
+    assert!(policy.network().is_restricted());
+    let limit = |p: &Policy| p.limits().open_files.as_ref().unwrap().value;
+    assert_eq!(
+        (
+            limit(&policy),
+            policy.limits().file_size_mb.as_ref().unwrap().value
+        ),
+        (100, 1)
+    );
+
+    let requests: Vec<_> = base
+        .requests(&asked)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(requests.len(), 4, "{requests:#?}");
+    assert!(requests[0].starts_with("rw {HOME}/data (project .ollie-sandbox.yaml, line 1)"));
+    assert!(
+        requests[1].contains("docker.sock") && requests[1].contains("equals root on that host")
+    );
+    assert!(requests[2].starts_with("the variable DOCKER_HOST"));
+    assert!(requests[3].starts_with("limits.open_files 200"));
+
+    let policy = host
+        .expand(&base.trusting(&asked).unwrap(), "project")
+        .unwrap();
+    assert!(policy.why(Operation::Write, data).allowed);
+    assert!(policy.passes("DOCKER_HOST") && limit(&policy) == 200);
+}
+
+#[test]
+fn the_first_drafts_project_file_is_asked_about_and_works_when_trusted() {
+    let host = Host::new(&[".docker/config.json"]);
+    let asked = project(include_str!("fixtures/first-project.yaml"));
+    let base = layer("default", &[]).unwrap();
+    assert_eq!(base.requests(&asked).len(), 3);
+    let config = Path::new("../.docker/config.json");
+    let before = host
+        .expand(&base.clone().narrowed(&asked).unwrap(), "project")
+        .unwrap();
+    assert!(!before.why(Operation::Read, config).allowed);
+    let after = host
+        .expand(&base.trusting(&asked).unwrap(), "project")
+        .unwrap();
+    assert!(after.why(Operation::Write, config).allowed);
+}
+
+#[test]
+fn a_narrow_network_is_not_widened_by_a_project() {
+    let none = layers("network: { none: true }");
+    let asked = project("network: { unrestricted: true }");
+    assert_eq!(
+        said_network(&none.clone().narrowed(&asked).unwrap()),
+        "\"none\""
+    );
+    assert_eq!(none.requests(&asked).len(), 1);
+    let ports = layers("network: { connect_tcp: [80, 443] }");
+    let asked = project("network: { connect_tcp: [443, 22], bind_tcp: [80] }");
+    let met = said_network(&ports.narrowed(&asked).unwrap());
+    assert_eq!(met, r#"{"tcp":{"bind":[],"connect":[443]}}"#);
+}
+
+fn said_network(layered: &Layered) -> String {
+    let json: serde_json::Value = serde_json::from_slice(&layered.to_json().unwrap()).unwrap();
+    json["network"]["value"].to_string()
+}
+
+#[test]
+fn no_trust_makes_a_project_own_the_home_directory() {
+    let host = Host::new(&[".ssh/id", "data/"]);
+    symlink(&host.home, host.home.join("data/all")).unwrap();
+    for yaml in [
+        "general: { best_effort: true }",
+        "filesystem: { ro: [/] }",
+        "filesystem: { rw: ['{HOME}/'] }",
+        "filesystem: { ro: ['{HOME}/.'] }",
+        "filesystem: { rw: ['{HOME}/.ssh'] }",
+        "filesystem: { rwx: ['{HOME}/.ssh/../.ssh'] }",
+        "filesystem: { ro: ['{HOME}/data/all'] }",
+        "filesystem: { rw: [/usr/bin] }",
+        "filesystem: { rw: [/dev] }",
+        "env: [LD_PRELOAD]",
+        "env: ['LD*']",
+        "env: ['L*']",
+        "env: [BASH_ENV]",
+    ] {
+        let trusted = layer("default", &[]).unwrap().trusting(&project(yaml));
+        let error = trusted
+            .and_then(|l| host.expand(&l, "project"))
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("project .ollie-sandbox.yaml, line 1: "),
+            "{yaml}: {text}"
+        );
+        assert!(text.contains("a project file may not"), "{yaml}: {text}");
+    }
+}
+
 /// Documents of few words, so that they often say the same.
 fn documents() -> impl Strategy<Value = Document> {
     let path = select(vec!["/usr", "/etc/hosts", "{HOME}", "{CWD}"]);
