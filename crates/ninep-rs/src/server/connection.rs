@@ -140,7 +140,7 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
     fn advance(&mut self, key: LaneKey) {
         loop {
             let room = key.way == Way::Write || self.has_room();
-            let Some(lane) = self.fids.woken(key) else {
+            let Some(lane) = self.fids.lane(key) else {
                 return;
             };
             if !room {

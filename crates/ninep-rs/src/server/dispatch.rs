@@ -6,7 +6,7 @@ use super::answers::Order;
 use super::connection::{Connection, LEAST_MSIZE};
 use super::fids::{Named, Place};
 use super::lane::{Operation, at_most};
-use super::ready::Way;
+use super::ready::{LaneKey, Way};
 use super::service::Service;
 use super::shield::shielded;
 use crate::{
@@ -248,17 +248,18 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
             return self.answer_in(way.order(), tag, Err(refusal));
         }
         let now = way == Way::Write || self.has_room();
-        let Some((lane, key)) = self.fids.lane(fid, way) else {
+        let key = LaneKey { fid, way };
+        let Some(lane) = self.fids.lane(key) else {
             return self.answer_in(way.order(), tag, Err(Refusal::new(ename::FID_NOT_OPEN)));
         };
         if now {
             match lane.submit(tag, operation) {
                 Some(answer) => self.answer_in(way.order(), tag, answer),
-                None => self.fids.wait(tag, fid, way),
+                None => self.fids.wait(tag, key),
             }
         } else {
             lane.put_off(tag, operation);
-            self.fids.wait(tag, fid, way);
+            self.fids.wait(tag, key);
             self.schedule(key);
         }
     }

@@ -59,7 +59,6 @@ pub(super) enum Named {
 /// The open half of a fid.
 pub(super) struct Open {
     pub(super) mode: OpenMode,
-    serial: u64,
     reads: Lane,
     writes: Lane,
 }
@@ -77,9 +76,8 @@ impl Open {
 pub(super) struct Fids {
     named: HashMap<Fid, Named>,
     /// Requests that wait: at most one answer is owed for each.
-    waiting: HashMap<Tag, (Fid, Way)>,
+    waiting: HashMap<Tag, LaneKey>,
     ready: Arc<Ready>,
-    serial: u64,
     limit: usize,
 }
 
@@ -89,7 +87,6 @@ impl Fids {
             named: HashMap::new(),
             waiting: HashMap::new(),
             ready,
-            serial: 0,
             limit,
         }
     }
@@ -157,12 +154,9 @@ impl Fids {
         mode: OpenMode,
         file: Arc<dyn File>,
     ) {
-        self.serial += 1;
-        let serial = self.serial;
-        let lane = |way| Lane::new(Arc::clone(&file), LaneKey { fid, serial, way }, &self.ready);
+        let lane = |way| Lane::new(Arc::clone(&file), LaneKey { fid, way }, &self.ready);
         let open = Open {
             mode,
-            serial,
             reads: lane(Way::Read),
             writes: lane(Way::Write),
         };
@@ -177,23 +171,13 @@ impl Fids {
         );
     }
 
-    /// The open lane that woke, unless its fid was clunked since.
-    pub(super) fn woken(&mut self, key: LaneKey) -> Option<&mut Lane> {
-        let (lane, now) = self.lane(key.fid, key.way)?;
-        (now == key).then_some(lane)
-    }
-
-    /// One lane of an open fid, and what it is known by.
-    pub(super) fn lane(&mut self, fid: Fid, way: Way) -> Option<(&mut Lane, LaneKey)> {
-        let open = self.open(fid)?;
-        let serial = open.serial;
-        Some((open.lane(way), LaneKey { fid, serial, way }))
-    }
-
-    fn open(&mut self, fid: Fid) -> Option<&mut Open> {
-        match self.named.get_mut(&fid)? {
-            Named::File { open, .. } => open.as_mut(),
-            Named::Auth { .. } => None,
+    /// A lane, if its fid is open.
+    pub(super) fn lane(&mut self, key: LaneKey) -> Option<&mut Lane> {
+        match self.named.get_mut(&key.fid)? {
+            Named::File {
+                open: Some(open), ..
+            } => Some(open.lane(key.way)),
+            _ => None,
         }
     }
 
@@ -205,8 +189,8 @@ impl Fids {
         self.waiting.contains_key(&tag)
     }
 
-    pub(super) fn wait(&mut self, tag: Tag, fid: Fid, way: Way) {
-        self.waiting.insert(tag, (fid, way));
+    pub(super) fn wait(&mut self, tag: Tag, key: LaneKey) {
+        self.waiting.insert(tag, key);
     }
 
     pub(super) fn answered(&mut self, tag: Tag) {
@@ -215,9 +199,8 @@ impl Fids {
 
     /// Forgets one request. Returns the lane it was in, where the next one may begin now.
     pub(super) fn cancel(&mut self, tag: Tag) -> Option<LaneKey> {
-        let (fid, way) = self.waiting.remove(&tag)?;
-        let (lane, key) = self.lane(fid, way)?;
-        lane.cancel(tag);
+        let key = self.waiting.remove(&tag)?;
+        self.lane(key)?.cancel(tag);
         Some(key)
     }
 

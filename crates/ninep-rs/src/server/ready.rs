@@ -22,11 +22,12 @@ impl Way {
     }
 }
 
-/// One of the two lanes of an open fid. The serial number tells it from an earlier use of the same number.
+/// One of the two lanes of an open fid.
+///
+/// A wake may come late and find another file under the same number: that costs one poll more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LaneKey {
     pub(super) fid: Fid,
-    pub(super) serial: u64,
     pub(super) way: Way,
 }
 

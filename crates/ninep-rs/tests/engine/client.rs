@@ -49,7 +49,11 @@ impl Server {
             if let Some(frame) = self.frames.next(u32::MAX).unwrap() {
                 return Some(Tmessage::decode(frame).unwrap());
             }
-            if self.stream.read_buf(self.frames.space()).await.unwrap() == 0 {
+            if harness::within(self.stream.read_buf(self.frames.space()))
+                .await
+                .unwrap()
+                == 0
+            {
                 return None;
             }
         }

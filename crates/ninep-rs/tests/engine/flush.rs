@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use crate::harness::*;
-use ninep_rs::{OpenMode, Rmessage, ServerConfig, Tag, Tmessage, ename};
+use ninep_rs::{Handle, OpenMode, Rmessage, ServerConfig, Tag, Tmessage, ename};
 
 #[tokio::test]
 async fn a_flushed_read_is_not_answered_and_loses_nothing() {
@@ -189,10 +189,21 @@ async fn reads_cancelled_at_any_moment_lose_no_byte() {
             }
         }
     });
+    let (got, answered_late) = within(read_and_cancel(&pipe, NUMBERS as usize * 4)).await;
+    putting.await.unwrap();
+    let numbers = got
+        .chunks(4)
+        .map(|number| u32::from_le_bytes(number.try_into().unwrap()));
+    assert!(numbers.eq(0..NUMBERS));
+    assert!(answered_late > 0, "no cancel ever met an answer");
+}
+
+/// Reads `length` bytes with reads that are mostly cancelled; counts the cancelled ones that had an answer.
+async fn read_and_cancel(pipe: &Handle, length: usize) -> (BytesMut, usize) {
     let mut got = BytesMut::new();
     let mut answered_late = 0;
     let mut turn = 0_u32;
-    while got.len() < NUMBERS as usize * 4 {
+    while got.len() < length {
         turn += 1;
         // Two reads are out at once, so that one waits in line behind the other.
         let mut first = pipe.read(0, 5);
@@ -210,10 +221,5 @@ async fn reads_cancelled_at_any_moment_lose_no_byte() {
             got.extend_from_slice(&second.cancel().await.unwrap().unwrap_or_default());
         }
     }
-    putting.await.unwrap();
-    let numbers = got
-        .chunks(4)
-        .map(|number| u32::from_le_bytes(number.try_into().unwrap()));
-    assert!(numbers.eq(0..NUMBERS));
-    assert!(answered_late > 0, "no cancel ever met an answer");
+    (got, answered_late)
 }

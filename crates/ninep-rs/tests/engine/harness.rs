@@ -16,6 +16,14 @@ use tokio::task::JoinHandle;
 pub(crate) const SECRET: &[u8] = b"open sesame";
 pub(crate) const HELLO: &str = "hello, world\n";
 
+/// Waits for what must come; a test whose answer never comes fails instead of hanging.
+pub(crate) async fn within<F: Future>(what: F) -> F::Output {
+    const LONG: std::time::Duration = std::time::Duration::from_secs(20);
+    tokio::time::timeout(LONG, what)
+        .await
+        .expect("nothing came for 20 seconds")
+}
+
 /// What the test sees of the tree, and how it moves it.
 pub(crate) struct World {
     bytes: Mutex<VecDeque<u8>>,
@@ -89,7 +97,7 @@ impl Count {
             if self.get() == wanted {
                 return;
             }
-            changed.await;
+            within(changed).await;
         }
     }
 }
@@ -394,7 +402,11 @@ impl Peer {
             if let Some(frame) = self.frames.next(u32::MAX).unwrap() {
                 return Some(Rmessage::decode(frame).unwrap());
             }
-            if self.reader.read_buf(self.frames.space()).await.unwrap() == 0 {
+            if within(self.reader.read_buf(self.frames.space()))
+                .await
+                .unwrap()
+                == 0
+            {
                 return None;
             }
         }

@@ -267,9 +267,29 @@ async fn answers_that_nobody_reads_stop_the_reading_of_requests() {
     writing.await.unwrap();
 }
 
+#[tokio::test]
+async fn a_queue_that_is_smaller_than_what_the_peer_reads_stalls_nothing() {
+    let world = World::new();
+    let mut config = ServerConfig::default();
+    config.output = 1000;
+    let tree = Tree {
+        world: Arc::clone(&world),
+        auth: false,
+    };
+    let mut peer = Peer::connect_with(tree, config, 1 << 20);
+    peer.attach().await;
+    peer.open(1, "zero").await;
+    let stats: Vec<_> = (0..200).map(|tag| (Tag(tag), stat(1))).collect();
+    peer.send(&stats).await;
+    peer.answers(200).await;
+    let reads: Vec<_> = (0..50).map(|tag| (Tag(tag), read(1, 5000))).collect();
+    peer.send(&reads).await;
+    peer.answers(50).await;
+}
+
 async fn next(reader: &mut (impl tokio::io::AsyncRead + Unpin)) -> (Tag, Rmessage) {
     use tokio::io::AsyncReadExt;
-    let size = reader.read_u32_le().await.unwrap();
+    let size = within(reader.read_u32_le()).await.unwrap();
     let mut frame = size.to_le_bytes().to_vec();
     frame.resize(size as usize, 0);
     reader.read_exact(&mut frame[4..]).await.unwrap();
