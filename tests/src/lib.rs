@@ -1,1 +1,36 @@
-//! Under construction.
+//! The harness of the integration tests: real binaries, a real kernel.
+//!
+//! A test makes a [`World`]: a home, a project and every other directory that
+//! ollie uses, for one [`User`], in a place that no other test shares. From it
+//! come commands, [`World::ollie`] first of all, whose environment is cleared
+//! and whose time is limited: a test that hangs fails by itself and says what
+//! it had seen. A command is either run to its end ([`Finished`]) or watched
+//! while it runs ([`Running`]). When a world is dropped, no process and no
+//! directory of a session may be left in it; that holds for every test, also
+//! for those that are about something else.
+//!
+//! The binaries are those of the directory that `OLLIE_DIST` names
+//! ([`Dist`]). What cannot be tested here is never passed over in silence:
+//! [`gap`].
+
+mod dist;
+mod gap;
+mod invocation;
+mod must;
+mod processes;
+mod running;
+mod tap;
+mod toolchain;
+mod tree;
+mod user;
+mod watchdog;
+mod world;
+
+pub use dist::{Dist, workspace};
+pub use gap::gap;
+pub use invocation::Invocation;
+pub use processes::{Process, await_that};
+pub use running::{Finished, Running};
+pub use tree::Tree;
+pub use user::User;
+pub use world::World;
