@@ -13,6 +13,9 @@ pub(crate) fn run(words: &[String]) -> i32 {
     if let ["compile-without-landlock", errno] = words.as_slice() {
         return compile_without_landlock(errno.parse().unwrap_or(0));
     }
+    if words.as_slice() == ["lighten"] {
+        return lighten();
+    }
     let Some(answer) = attempt(&words) else {
         return 2;
     };
@@ -97,6 +100,8 @@ fn attempt(words: &[&str]) -> Option<Answer> {
             // SAFETY: `path` is a C string.
             check(unsafe { libc::truncate(path.as_ptr(), 0) }.into())
         }
+        ["rename", from, to] => std::fs::rename(from, to),
+        ["link", from, to] => std::fs::hard_link(from, to),
         ["thread"] => std::thread::Builder::new()
             .spawn(|| ())
             .map(|t| t.join().unwrap_or(())),
@@ -125,17 +130,7 @@ fn compile_without_landlock(errno: u32) -> i32 {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1u64, 0u64, 0u64, 0u64);
         libc::syscall(libc::SYS_seccomp, 1, 0, &raw const program)
     };
-    let view = ollie_sandbox::HostView {
-        cwd: std::path::Path::new("/usr/share"),
-        home: None,
-        tmpdir: None,
-        path: None,
-        tools_path: None,
-        ollie_roots: &[],
-        env: &|_| None,
-        identity: None,
-    };
-    let policy = ollie_sandbox::layer("default", &[]).and_then(|l| l.expand(&view));
+    let policy = plain_policy();
     let text = match policy {
         Ok(policy) if loaded == 0 => {
             let sure = ollie_sandbox::compile(&policy, false).map(|_| ());
@@ -149,6 +144,33 @@ fn compile_without_landlock(errno: u32) -> i32 {
         other => format!("{loaded} {other:?}"),
     };
     let _ = writeln!(std::io::stdout(), "{text}");
+    0
+}
+
+fn plain_policy() -> Result<ollie_sandbox::Policy, ollie_sandbox::Error> {
+    let view = ollie_sandbox::HostView {
+        cwd: std::path::Path::new("/usr/share"),
+        home: None,
+        tmpdir: None,
+        path: None,
+        tools_path: None,
+        ollie_roots: &[],
+        env: &|_| None,
+        identity: None,
+    };
+    ollie_sandbox::layer("default", &[]).and_then(|l| l.expand(&view))
+}
+
+/// Lightens this process as a spawner does, and prints what it still has.
+fn lighten() -> i32 {
+    let compiled = plain_policy().and_then(|p| ollie_sandbox::compile(&p, false));
+    let lightened = compiled.map(|e| e.lighten_spawner());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let sets = status
+        .lines()
+        .filter(|l| l.starts_with("CapEff") || l.starts_with("CapBnd"));
+    let sets: Vec<_> = sets.collect();
+    let _ = writeln!(std::io::stdout(), "{lightened:?} {}", sets.join(" "));
     0
 }
 

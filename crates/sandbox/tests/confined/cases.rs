@@ -23,6 +23,10 @@ pub(crate) const ALL: &[Case] = &[
     ("without_network_no_internet_socket_exists", network_none),
     ("listed_ports_are_the_only_ports", network_tcp),
     ("limits_hold", limits),
+    (
+        "a_spawner_gives_up_the_bounding_set_and_nothing_else",
+        lightened,
+    ),
     ("programs_outside_cannot_be_executed", execution),
     ("yolo_enforces_nothing_and_says_so", yolo),
     (
@@ -95,6 +99,15 @@ fn links(world: &World) {
     denied(world, "ln ~/.ssh/id_ed25519 hard && cat hard");
     denied(world, "mv file ../project2/");
     denied(world, "mv file ~/");
+    for (how, to, answers) in [
+        ("rename", "../project2/x", ["EXDEV", "EACCES"]),
+        ("link", "../project2/x", ["EXDEV", "EACCES"]),
+        ("rename", "../x", ["EXDEV", "EACCES"]),
+        ("link", "/dev/shm/ollie-x", ["EXDEV", "EACCES"]),
+    ] {
+        let answer = world.attempt(&[how, "file", to]);
+        assert!(answers.contains(&answer.as_str()), "{how} {to}: {answer}");
+    }
     assert!(world.project.join("file").exists());
 }
 
@@ -277,6 +290,16 @@ fn network_tcp(world: &World) {
     assert_eq!(attempt(&["bind", "0"]), "EACCES");
     assert_eq!(attempt(&["socket", "2", "2", "17"]), "EACCES");
     assert_eq!(attempt(&["socket", "2", "1", "262"]), "EACCES");
+}
+
+fn lightened(world: &World) {
+    let unconfined = Arc::new(compile(&world.policy(&Document::default()), true).unwrap());
+    let text = world.attempt_under(&unconfined, &["lighten"]);
+    assert!(text.starts_with("Ok(Ok(()))"), "{text}");
+    if world.identity().uid == 0 {
+        assert!(text.contains("CapBnd:\t0000000000000000"), "{text}");
+        assert!(!text.contains("CapEff:\t0000000000000000"), "{text}");
+    }
 }
 
 fn limits(world: &World) {

@@ -10,6 +10,7 @@ use crate::world::World;
 
 pub(crate) const ALL: &[Case] = &[
     ("a_shell_does_what_shells_do", shell),
+    ("renames_between_directories_of_the_project_work", renames),
     ("git_commits", git),
     ("a_compiler_compiles", compiler),
     ("own_sockets_and_own_processes_work", own),
@@ -56,6 +57,14 @@ fn shell(world: &World) {
         world,
         "id -un; date; nproc; getent hosts localhost; uname -a",
     );
+}
+
+/// What `mv` hides, because it copies where it cannot rename.
+fn renames(world: &World) {
+    works(world, "mkdir -p a/b c && echo x > a/b/f");
+    assert_eq!(world.attempt(&["rename", "a/b/f", "c/f"]), "ok");
+    assert_eq!(world.attempt(&["link", "c/f", "a/g"]), "ok");
+    assert_eq!(world.attempt(&["rename", "a", "c/a"]), "ok");
 }
 
 fn git(world: &World) {
