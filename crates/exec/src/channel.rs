@@ -12,10 +12,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// The largest message; everything longer travels as a memfd beside it.
-const MESSAGE_MAX: usize = 4096;
+/// The largest message; everything longer travels as a memfd beside it. It is
+/// well below the smallest buffer a socket may have (net.core.wmem_default).
+pub(crate) const MESSAGE_MAX: usize = 16 * 1024;
 /// The most descriptors in one message.
-const FDS_MAX: usize = 5;
+const FDS_MAX: usize = 4;
 
 /// Both ends of a new channel, closed on exec.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {

@@ -9,7 +9,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::supervisor::{Report, Step};
 use crate::sys::Fork;
-use crate::{Command, Error, Litter, channel, supervisor, sys, tree};
+use crate::{Error, Litter, channel, supervisor, sys, tree};
 
 /// How long supervisors have to end their trees once the server is gone.
 const LAST_GRACE: Duration = Duration::from_secs(8);
@@ -143,32 +143,15 @@ impl Life<'_> {
                 self.policies
                     .push(Enforcement::from_parts(fds.next(), &parts).ok()?);
             }
-            Some(&Message::SPAWN) => {
-                let command = channel::from_memfd(fds.next()?).ok()?;
-                let command: Command = serde_json::from_slice(&command).ok()?;
-                let stdio = [fds.next()?, fds.next()?, fds.next()?];
-                self.spawn(&command, stdio, &fds.next()?);
-            }
+            Some(&Message::SUPERVISOR) => self.supervise(&fds.next()?),
             _ => return None,
         }
         Some(())
     }
 
-    fn spawn(&mut self, command: &Command, stdio: [OwnedFd; 3], control: &OwnedFd) {
-        let failed = |step, errno| {
-            let report = Report::NotStarted { step, errno };
-            if let Ok(bytes) = serde_json::to_vec(&report) {
-                let _ = channel::send(control.as_fd(), &bytes, &[]);
-            }
-        };
-        let Some(enforcement) = usize::try_from(command.policy)
-            .ok()
-            .and_then(|index| self.policies.get(index))
-        else {
-            return failed(Step::Sandbox, libc::EINVAL);
-        };
+    /// Forks a supervisor that waits for a command on `control`.
+    fn supervise(&mut self, control: &OwnedFd) {
         match sys::fork_single_threaded() {
-            Err(error) => failed(Step::Fork, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             Ok(Fork::Parent(pid)) => {
                 self.supervisors.insert(number(pid));
             }
@@ -177,8 +160,17 @@ impl Life<'_> {
                 // server learns that the companion is gone.
                 sys::close_for_good(self.channel);
                 sys::close_for_good(&self.signals);
-                supervisor::run(command, enforcement, stdio, control);
+                supervisor::run(&self.policies, control);
                 sys::exit_now(0)
+            }
+            Err(error) => {
+                let report = Report::NotStarted {
+                    step: Step::Fork,
+                    errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
+                };
+                if let Ok(bytes) = serde_json::to_vec(&report) {
+                    let _ = channel::send(control.as_fd(), &bytes, &[]);
+                }
             }
         }
     }
@@ -190,8 +182,8 @@ pub(crate) struct Message;
 impl Message {
     /// A policy: its parts in a memfd, and the ruleset if there is one.
     pub(crate) const POLICY: u8 = b'P';
-    /// A command in a memfd, its three standard streams, its control channel.
-    pub(crate) const SPAWN: u8 = b'S';
+    /// The control channel of a supervisor to be forked.
+    pub(crate) const SUPERVISOR: u8 = b'S';
 }
 
 fn number(pid: Pid) -> u32 {

@@ -11,7 +11,7 @@
 //!
 //! * The **companion** ([`Companion::fork`]) is forked before the server has
 //!   threads or secrets. A process with one small thread can fork in tens of
-//!   microseconds and may do anything after it.
+//!   microseconds and may do anything after it. It keeps one supervisor ahead.
 //! * Each call has its own **supervisor**. It is a subreaper
 //!   (`PR_SET_CHILD_SUBREAPER`, prctl(2)), so whatever the command leaves
 //!   behind, by `&`, `nohup`, `setsid` or a double fork, becomes its child:

@@ -1,6 +1,6 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ollie_sandbox::Enforcement;
 use rustix::io::Errno;
@@ -22,6 +22,9 @@ pub struct Spawner {
 struct Inner {
     channel: AsyncFd<OwnedFd>,
     policies: AtomicU32,
+    /// A supervisor that waits for a command, so that the next start needs no
+    /// fork of one.
+    ready: Mutex<Option<Control>>,
     /// Messages are whole, but a policy's number is its place in line.
     turn: tokio::sync::Mutex<()>,
 }
@@ -36,6 +39,7 @@ impl Spawner {
             inner: Arc::new(Inner {
                 channel: register(companion.channel)?,
                 policies: AtomicU32::new(0),
+                ready: Mutex::new(None),
                 turn: tokio::sync::Mutex::new(()),
             }),
         })
@@ -59,7 +63,12 @@ impl Spawner {
         fds.extend(ruleset);
         let _turn = self.inner.turn.lock().await;
         self.send(&[Message::POLICY], &fds).await?;
-        Ok(self.inner.policies.fetch_add(1, Ordering::Relaxed))
+        let number = self.inner.policies.fetch_add(1, Ordering::Relaxed);
+        // A supervisor forked before does not know this policy.
+        self.ready().take();
+        let fresh = self.supervisor().await?;
+        *self.ready() = Some(fresh);
+        Ok(number)
     }
 
     /// Starts a command. Whether it runs is the first [`Report`].
@@ -69,14 +78,17 @@ impl Spawner {
     /// # Errors
     /// [`Error::CompanionGone`], or [`Error::System`] when descriptors run out.
     pub async fn spawn(&self, command: &Command, stdin: bool) -> Result<Running, Error> {
-        let json = serde_json::to_vec(command).map_err(|error| Error::System {
-            action: "describe a command",
-            source: error.into(),
-        })?;
-        let description = channel::to_memfd(&json).map_err(|source| Error::System {
+        let cannot = |source| Error::System {
             action: "describe a command",
             source,
-        })?;
+        };
+        let json = serde_json::to_vec(command).map_err(|error| cannot(error.into()))?;
+        let (json, long) = if json.len() > channel::MESSAGE_MAX {
+            let memfd = channel::to_memfd(&json).map_err(cannot)?;
+            (b"long".to_vec(), Some(memfd))
+        } else {
+            (json, None)
+        };
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(Error::system("make a pipe"));
         let (stdin_read, stdin_write) = if stdin {
             let (read, write) = pipe()?;
@@ -89,19 +101,19 @@ impl Spawner {
         };
         let (stdout_read, stdout_write) = pipe()?;
         let (stderr_read, stderr_write) = pipe()?;
-        let (ours, theirs) = channel::pair().map_err(Error::system("make a socket pair"))?;
-        self.send(
-            &[Message::SPAWN],
-            &[
-                description.as_fd(),
-                stdin_read.as_fd(),
-                stdout_write.as_fd(),
-                stderr_write.as_fd(),
-                theirs.as_fd(),
-            ],
-        )
-        .await?;
-        let tokio_pipe = |source| Error::System {
+        let mut fds = vec![
+            stdin_read.as_fd(),
+            stdout_write.as_fd(),
+            stderr_write.as_fd(),
+        ];
+        fds.extend(long.as_ref().map(OwnedFd::as_fd));
+        let control = self.hand_over(&json, &fds).await?;
+        // The next start finds a supervisor that waits.
+        if self.ready().is_none() {
+            let fresh = self.supervisor().await?;
+            *self.ready() = Some(fresh);
+        }
+        let watched = |source| Error::System {
             action: "watch a pipe",
             source,
         };
@@ -109,13 +121,44 @@ impl Spawner {
             stdin: stdin_write
                 .map(pipe::Sender::from_owned_fd)
                 .transpose()
-                .map_err(tokio_pipe)?,
-            stdout: pipe::Receiver::from_owned_fd(stdout_read).map_err(tokio_pipe)?,
-            stderr: pipe::Receiver::from_owned_fd(stderr_read).map_err(tokio_pipe)?,
-            control: Control {
-                channel: Arc::new(register(ours)?),
-            },
+                .map_err(watched)?,
+            stdout: pipe::Receiver::from_owned_fd(stdout_read).map_err(watched)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr_read).map_err(watched)?,
+            control,
         })
+    }
+
+    /// Gives a command to the supervisor that waits, or to a new one.
+    async fn hand_over(&self, json: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Control, Error> {
+        let waiting = self.ready().take();
+        if let Some(control) = waiting {
+            match send(&control.channel, json, fds).await {
+                Ok(()) => return Ok(control),
+                // Somebody killed it while it waited.
+                Err(Error::CompanionGone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let control = self.supervisor().await?;
+        send(&control.channel, json, fds).await?;
+        Ok(control)
+    }
+
+    /// Asks for one more supervisor. The channel can be written to at once:
+    /// what is written waits for it.
+    async fn supervisor(&self) -> Result<Control, Error> {
+        let (ours, theirs) = channel::pair().map_err(Error::system("make a socket pair"))?;
+        self.send(&[Message::SUPERVISOR], &[theirs.as_fd()]).await?;
+        Ok(Control {
+            channel: Arc::new(register(ours)?),
+        })
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Option<Control>> {
+        self.inner
+            .ready
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when the companion is gone.

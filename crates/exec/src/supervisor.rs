@@ -55,7 +55,6 @@ pub enum Order {
 
 /// The steps of a start, for errors that say which one failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[repr(u8)]
 pub enum Step {
     /// Making the process (fork(2)).
     Fork,
@@ -71,38 +70,48 @@ pub enum Step {
     Exec,
 }
 
-impl Step {
-    pub(crate) fn from_wire(byte: u8) -> Self {
-        [
-            Self::Fork,
-            Self::Session,
-            Self::Stdio,
-            Self::Cwd,
-            Self::Sandbox,
-        ]
-        .into_iter()
-        .find(|&step| step as u8 == byte)
-        .unwrap_or(Self::Exec)
-    }
-}
-
-/// Runs one call from start to end. The caller is a fresh fork of the
-/// companion and exits afterwards.
-pub(crate) fn run(
-    command: &Command,
-    enforcement: &Enforcement,
-    stdio: [OwnedFd; 3],
-    control: &OwnedFd,
-) {
+/// Waits for a command on its control channel and runs it from start to end.
+/// The caller is a fresh fork of the companion and exits afterwards.
+///
+/// The wait is what makes a start fast: this process is usually there, ready,
+/// before it is needed. If the channel ends first, nothing was asked for.
+pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
+    let subreaper = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let signals = sys::sigchld_fd();
+    let Some((command, stdio)) = receive_command(control) else {
+        return;
+    };
     let mut supervisor = Supervisor {
         control,
         root: None,
         exit: None,
     };
-    match supervisor.start(command, enforcement, stdio) {
-        Ok(()) => supervisor.watch(Duration::from_millis(command.grace_ms)),
+    let policy = usize::try_from(command.policy)
+        .ok()
+        .and_then(|index| policies.get(index));
+    let started = match (subreaper, signals, policy) {
+        (Ok(()), Ok(signals), Some(enforcement)) => supervisor
+            .start(&command, enforcement, stdio)
+            .map(|()| signals),
+        (Err(errno), ..) => Err((Step::Fork, errno.raw_os_error())),
+        (_, Err(error), _) => Err((Step::Fork, error.raw_os_error().unwrap_or(libc::EMFILE))),
+        (.., None) => Err((Step::Sandbox, libc::EINVAL)),
+    };
+    match started {
+        Ok(signals) => supervisor.watch(&signals, Duration::from_millis(command.grace_ms)),
         Err((step, errno)) => supervisor.report(Report::NotStarted { step, errno }),
     }
+}
+
+fn receive_command(control: &OwnedFd) -> Option<(Command, [OwnedFd; 3])> {
+    let message = channel::receive(control.as_fd()).ok()?;
+    let mut fds = message.fds.into_iter();
+    let stdio = [fds.next()?, fds.next()?, fds.next()?];
+    let json = match fds.next() {
+        Some(long) => channel::from_memfd(long).ok()?,
+        None => message.bytes,
+    };
+    Some((serde_json::from_slice(&json).ok()?, stdio))
 }
 
 struct Supervisor<'a> {
@@ -120,8 +129,6 @@ impl Supervisor<'_> {
         enforcement: &Enforcement,
         stdio: [OwnedFd; 3],
     ) -> Result<(), (Step, i32)> {
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(|errno| (Step::Fork, errno.raw_os_error()))?;
         let text = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| (Step::Exec, Errno::INVAL.raw_os_error()))
         };
@@ -143,16 +150,12 @@ impl Supervisor<'_> {
         // pipes: the reader sees their end when the tree has closed them.
     }
 
-    fn watch(&mut self, grace: Duration) {
-        let Ok(signals) = sys::sigchld_fd() else {
-            return self.end(Duration::ZERO);
-        };
-        // A child may have ended before SIGCHLD was blocked.
+    fn watch(&mut self, signals: &OwnedFd, grace: Duration) {
         let mut children = self.reap();
         while children && self.exit.is_none() {
             let [ordered, _] =
                 channel::wait_readable([self.control.as_fd(), signals.as_fd()], None);
-            sys::drain(&signals);
+            sys::drain(signals);
             children = self.reap();
             if ordered {
                 match self.order() {

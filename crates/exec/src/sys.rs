@@ -130,7 +130,24 @@ pub(crate) struct Exec<'a> {
     pub(crate) enforcement: &'a Enforcement,
 }
 
+/// Stack of the child between clone and exec. It calls system calls and a few
+/// small functions.
+const STACK: usize = 64 * 1024;
+
+/// What parent and child share while the child has no memory of its own.
+struct Shared<'a> {
+    exec: &'a Exec<'a>,
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    script: Vec<*const c_char>,
+    failure: Option<(Step, i32)>,
+}
+
 /// Starts the command in a new process and waits until it runs.
+///
+/// The child borrows this process's memory until it has become the command
+/// (CLONE_VM and CLONE_VFORK, clone(2)): nothing is copied, and a failure is
+/// simply written where the parent finds it.
 ///
 /// # Errors
 /// The step that failed and its errno.
@@ -139,60 +156,63 @@ pub(crate) fn spawn(exec: &Exec<'_>) -> Result<Pid, (Step, i32)> {
         let end = std::iter::once(std::ptr::null());
         list.iter().map(|text| text.as_ptr()).chain(end).collect()
     };
-    let (argv, env) = (pointers(exec.argv), pointers(exec.env));
+    let argv = pointers(exec.argv);
     // A text file without `#!` is given to sh, as execvp(3) does.
-    let script: Vec<*const c_char> = [c"/bin/sh".as_ptr(), std::ptr::null()]
+    let script = [c"/bin/sh".as_ptr(), std::ptr::null()]
         .into_iter()
         .chain(argv.iter().skip(1).copied())
         .collect();
-    let (report, answer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|errno| (Step::Fork, errno.raw_os_error()))?;
-
-    let child = match fork_single_threaded() {
-        Err(error) => return Err((Step::Fork, error.raw_os_error().unwrap_or(libc::EAGAIN))),
-        Ok(Fork::Parent(child)) => child,
-        Ok(Fork::Child) => {
-            let mut script = script;
-            // SAFETY: this is the child of a fork; every pointer was made
-            // before it and lives until exec or exit.
-            let (step, errno) =
-                unsafe { enter(exec, &argv, &env, &mut script, answer.as_raw_fd()) };
-            let [a, b, c, d] = errno.to_ne_bytes();
-            let _ = rustix::io::write(&answer, &[step as u8, a, b, c, d]);
-            exit_now(127)
-        }
+    let mut shared = Shared {
+        exec,
+        argv,
+        env: pointers(exec.env),
+        script,
+        failure: None,
     };
-    drop(answer);
-    let mut failure = [0; 5];
-    let mut have = 0;
-    while have < failure.len() {
-        match rustix::io::read(&report, &mut failure[have..]) {
-            // End of file before a byte: exec closed the pipe.
-            Ok(0) => break,
-            Ok(read) => have += read,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
+    // Aligned as every ABI asks for.
+    let mut stack = vec![0u128; STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: there is one thread, and CLONE_VFORK stops it until the child
+    // has let go of the memory, so nobody else touches `shared` or the stack
+    // meanwhile; both outlive the child's use of them. The stack grows down
+    // from its end on every machine this is built for.
+    let child = unsafe {
+        let top = stack.as_mut_ptr_range().end;
+        libc::clone(become_command, top.cast(), flags, (&raw mut shared).cast())
+    };
+    let errno = io::Error::last_os_error().raw_os_error();
+    let Some(child) = Pid::from_raw(child).filter(|_| child > 0) else {
+        return Err((Step::Fork, errno.unwrap_or(libc::EAGAIN)));
+    };
+    // SAFETY: the child wrote it through the pointer that clone was given.
+    match unsafe { (&raw const shared.failure).read_volatile() } {
+        None => Ok(child),
+        Some(failure) => {
+            let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+            Err(failure)
         }
     }
-    if have < failure.len() {
-        return Ok(child);
-    }
-    let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
-    let [step, a, b, c, d] = failure;
-    Err((Step::from_wire(step), i32::from_ne_bytes([a, b, c, d])))
+}
+
+/// The child's main function; it returns only if a step failed.
+extern "C" fn become_command(shared: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passes a pointer to its `Shared` and waits.
+    let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
+    // SAFETY: this is the child, and the lists end with a null pointer.
+    let failure = unsafe { enter(shared.exec, &shared.argv, &shared.env, &mut shared.script) };
+    shared.failure = Some(failure);
+    exit_now(127)
 }
 
 /// The child's way from fork to exec. Returns only if a step failed.
 ///
 /// # Safety
-/// Only in the child of a fork, and `argv`, `env` and `script` end with a null
-/// pointer.
+/// Only in the child, and `argv`, `env` and `script` end with a null pointer.
 unsafe fn enter(
     exec: &Exec<'_>,
     argv: &[*const c_char],
     env: &[*const c_char],
     script: &mut [*const c_char],
-    answer: RawFd,
 ) -> (Step, i32) {
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
     // SAFETY: plain system calls on values that outlive them.
@@ -224,7 +244,7 @@ unsafe fn enter(
     }
     // SAFETY: as above.
     unsafe {
-        close_all_but(answer);
+        close_all_but(2);
         let mut denied = None;
         let mut last = libc::ENOENT;
         for path in exec.candidates {
