@@ -1,8 +1,10 @@
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::Sleep;
 
 use super::shared::{Errand, Shared};
 use crate::outbox::Outbox;
@@ -13,6 +15,9 @@ use crate::{Error, Rmessage};
 const BURST: usize = 64;
 const BURST_BYTES: usize = 128 * 1024;
 
+/// How long the last requests have to be read by the server when nobody needs the connection any longer.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+
 /// Moves bytes between the stream and the client's handles. It ends when the stream does or the last handle is gone.
 pub(super) struct Driver<R, W> {
     shared: Arc<Shared>,
@@ -20,6 +25,7 @@ pub(super) struct Driver<R, W> {
     writer: W,
     frames: Frames,
     outbox: Outbox,
+    linger: Option<Pin<Box<Sleep>>>,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
@@ -30,6 +36,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             writer,
             frames: Frames::new(),
             outbox: Outbox::default(),
+            linger: None,
         }
     }
 
@@ -40,8 +47,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             Ok(false) => {}
         }
         loop {
-            if let Errand::Finish = self.shared.errand(&mut self.outbox, cx) {
-                return Poll::Ready(Error::HungUp);
+            match self.shared.errand(&mut self.outbox, cx) {
+                Errand::Finish => return Poll::Ready(Error::HungUp),
+                Errand::WriteLast => {
+                    let linger = self
+                        .linger
+                        .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+                    if linger.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(Error::HungUp);
+                    }
+                }
+                Errand::Write => {}
             }
             match self.outbox.poll_write(cx, &mut self.writer) {
                 Poll::Ready(Ok(())) if self.shared.has_errand() => {}

@@ -16,13 +16,14 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 pub use {config::ClientConfig, handle::Handle, pending::Pending};
 
 use crate::{Error, Fid, Qid, Rmessage, Tmessage, VERSION};
-use driver::Driver;
+use driver::{Driver, LINGER};
 use shared::Shared;
 use tags::Slot;
 
 /// One end of a connection, cheap to clone.
 ///
-/// When the last clone, [`Handle`] and [`Pending`] is gone, what was queued is sent and the stream is closed.
+/// When the last clone, [`Handle`] and [`Pending`] is gone, what was queued is sent, for a second at most, and the
+/// stream is closed.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Lifeline>);
 
@@ -70,7 +71,7 @@ impl Lifeline {
 }
 
 impl Client {
-    /// A client over this stream, driven by a task of the current tokio runtime.
+    /// A client over this stream, driven by a task of the current tokio runtime, which needs its time driver.
     ///
     /// Nothing is sent yet; [`Client::version`] comes first.
     ///
@@ -86,7 +87,7 @@ impl Client {
         tokio::spawn(async move {
             let error = poll_fn(|cx| driver.poll(cx)).await;
             // The server may be gone already; what it should know it was told.
-            let _ = driver.end(error).shutdown().await;
+            let _ = tokio::time::timeout(LINGER, driver.end(error).shutdown()).await;
         });
         Client(Arc::new(Lifeline(shared)))
     }

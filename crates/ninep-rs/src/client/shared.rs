@@ -38,6 +38,8 @@ pub(super) struct State {
 /// What the driver is to do next.
 pub(super) enum Errand {
     Write,
+    /// The same, but nobody needs the connection any longer.
+    WriteLast,
     Finish,
 }
 
@@ -202,9 +204,10 @@ impl Shared {
         if before >= self.config.queue && state.queued() < self.config.queue {
             state.waiters.drain(..).for_each(Waker::wake);
         }
-        match state.hanging_up && outbox.len() == 0 {
-            true => Errand::Finish,
-            false => Errand::Write,
+        match (state.hanging_up, outbox.len()) {
+            (true, 0) => Errand::Finish,
+            (true, _) => Errand::WriteLast,
+            (false, _) => Errand::Write,
         }
     }
 

@@ -282,10 +282,8 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
     }
 
     fn poll_attach_deadline(&mut self, cx: &mut Context<'_>) {
-        if self.attached || !matches!(self.phase, Phase::Serving) {
-            return;
-        }
-        if let Some(deadline) = &mut self.deadline
+        if let Phase::Serving = self.phase
+            && let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(cx).is_ready()
         {
             self.close(Err(Error::AttachDeadline));

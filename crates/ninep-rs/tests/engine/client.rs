@@ -227,7 +227,8 @@ async fn a_server_that_does_not_read_fills_the_queue_and_no_more() {
             break writes.pop().unwrap();
         }
     };
-    assert!(matches!(full.await, Err(Error::QueueFull)));
+    let full = harness::within(full).await;
+    assert!(matches!(full, Err(Error::QueueFull)));
     // A clunk is never refused.
     let (file, walked) = root.walk(["x"]);
     assert!(matches!(walked.await, Err(Error::QueueFull)));
@@ -390,4 +391,17 @@ async fn a_trace_shows_both_directions_and_no_data() {
         "<- Rwrite tag 0 count 6",
     ];
     assert_eq!(*lines.lock().unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_reads_does_not_keep_a_client_alive() {
+    let (client, mut server) = Server::connect(ClientConfig::default(), 64);
+    let (root, attached) = client.attach(None, "glenda", "");
+    root.write(0, vec![0; 3000]).detach();
+    drop((client, root, attached));
+    // The clock is not the machine's: it jumps to what is waited for next.
+    tokio::time::sleep(std::time::Duration::from_millis(1001)).await;
+    let mut rest = Vec::new();
+    server.stream.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest.len(), 64, "what the connection held, and then its end");
 }

@@ -265,3 +265,19 @@ async fn a_service_may_ask_for_less_than_the_usual_limits() {
         error(ename::TOO_LONG)
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_does_not_read_its_last_answer_is_left_after_a_second() {
+    let world = World::new();
+    let tree = Tree { world, auth: true };
+    let mut peer = Peer::connect_with(tree, ServerConfig::default(), 64);
+    peer.send(&[(Tag::NONE, version(1 << 20)), (Tag(1), auth(7))])
+        .await;
+    // Together with the answers that nobody reads these are more than the connection holds.
+    let begun = tokio::time::Instant::now();
+    peer.send(&[(Tag(2), read(7, 1)), (Tag(3), write(7, b"wrong"))])
+        .await;
+    let end = peer.server.await.unwrap();
+    assert!(matches!(end, Err(Error::Refused(_))));
+    assert_eq!(begun.elapsed().as_secs(), 1);
+}
