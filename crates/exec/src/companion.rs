@@ -98,15 +98,18 @@ impl Life<'_> {
                 break;
             }
         }
-        // Each supervisor has read end-of-file as well and ends its tree.
-        tree::end_descendants(Duration::ZERO, &self.supervisors, &mut |_, _| ());
+        // Each supervisor has read end-of-file as well and ends its tree. Some
+        // have ended by now, and are reaped here already.
         let mut left = self.supervisors.clone();
+        tree::end_descendants(Duration::ZERO, &self.supervisors, &mut |pid, _| {
+            left.remove(&number(pid));
+        });
         let deadline = std::time::Instant::now() + LAST_GRACE;
         while !left.is_empty() && std::time::Instant::now() < deadline {
             channel::wait_readable([self.signals.as_fd()], Some(Duration::from_millis(100)));
             sys::drain(&self.signals);
             while let Ok(Some((pid, _))) = rustix::process::wait(WaitOptions::NOHANG) {
-                left.remove(&pid.as_raw_pid().unsigned_abs());
+                left.remove(&number(pid));
             }
         }
         tree::end_descendants(Duration::ZERO, &HashSet::new(), &mut |_, _| ());
