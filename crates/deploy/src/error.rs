@@ -55,4 +55,99 @@ pub enum Error {
     /// The connection to it failed.
     #[error("cannot connect to toolsrv")]
     Connect(#[source] ollie_client::Error),
+    /// The text is no target.
+    #[error("target {target:?}: {problem}")]
+    Target {
+        /// The text.
+        target: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// ssh ended before the host had answered.
+    #[error("ssh to {target}: {failure}: {said}")]
+    Ssh {
+        /// The target.
+        target: String,
+        /// What kind of failure it is.
+        failure: SshFailure,
+        /// The last lines it said.
+        said: String,
+    },
+    /// Something answers there that does not do what a shell does.
+    #[error("{target} does not answer as a shell: {problem}")]
+    NoAnswer {
+        /// The target.
+        target: String,
+        /// What came instead.
+        problem: String,
+    },
+    /// The host is no Linux.
+    #[error("{target} is {platform:?}; toolsrv runs on Linux")]
+    Platform {
+        /// The target.
+        target: String,
+        /// What it is.
+        platform: String,
+    },
+    /// Every place that was tried is listed with its reason.
+    #[error("toolsrv can be put nowhere on {target}: {}", list(.refused))]
+    NoRoot {
+        /// The target.
+        target: String,
+        /// The places and why they cannot be used.
+        refused: Vec<(String, String)>,
+    },
+    /// toolsrv could not be packed for the way.
+    #[error("cannot pack toolsrv")]
+    Pack {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// toolsrv was sent, and did not arrive as it was sent. What was there
+    /// before is there still.
+    #[error("sending toolsrv to {target}: {problem}")]
+    Transfer {
+        /// The target.
+        target: String,
+        /// Bytes, place and reason.
+        problem: String,
+    },
+}
+
+/// What kind of failure ended ssh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SshFailure {
+    /// The host could not be reached. Trying later may help.
+    Unreachable,
+    /// The host's key is not the known one, or not known. This is never
+    /// passed over; the person has to look.
+    HostKey,
+    /// The host refused every key and password. Trying again does not help.
+    Authentication,
+    /// Anything else; what ssh said is the message.
+    Other,
+}
+
+impl std::fmt::Display for SshFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "the host could not be reached",
+            Self::HostKey => "the host's key could not be verified",
+            Self::Authentication => "the host refused the authentication",
+            Self::Other => "it failed",
+        })
+    }
+}
+
+fn list(refused: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (root, reason) in refused {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        text.push_str(&format!("{root:?}: {reason}"));
+    }
+    text
 }

@@ -7,18 +7,39 @@
 //!
 //! [`spawn_local`] installs toolsrv from the bundle on this machine, under its
 //! own content hash ([`Installed`]), and starts it.
+//!
+//! [`spawn_remote`] does the same on a [`Remote`] host with one ssh: a small
+//! shell script, stage 0, looks for the very same file there, asks for it if
+//! it is not there, and becomes it. Each [`Step`] can be watched, and the
+//! [`Arrival`] says what was found and sent.
 
 #![forbid(unsafe_code)]
 
+mod answers;
+mod arrival;
 mod error;
 mod install;
 mod local;
 mod plan;
 mod process;
 mod ready;
+mod remote;
+mod spawn_remote;
+mod ssh;
+mod stage0;
+mod step;
+mod target;
+mod trouble;
+mod upload;
 
-pub use error::Error;
+pub use arrival::{Arrival, Upload};
+pub use error::{Error, SshFailure};
 pub use install::{Installed, install};
 pub use local::spawn_local;
 pub use plan::Plan;
 pub use process::{Channel, Process};
+pub use remote::{Askpass, Remote, Transport};
+pub use spawn_remote::spawn_remote;
+pub use step::Step;
+pub use target::Target;
+pub use upload::Packing;

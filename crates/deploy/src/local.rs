@@ -6,6 +6,7 @@ use ollie_protocol::Ready;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
+use crate::process::Running;
 use crate::ready::read_ready;
 use crate::{Channel, Error, Installed, Plan, Process};
 
@@ -58,11 +59,12 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
             nonce, pid, socket, ..
         }) => Ok((
             Process {
-                child,
+                running: Running::Local(child),
                 secret: boot.secret,
                 session: plan.session.clone(),
                 server: pid,
                 socket,
+                arrival: None,
             },
             Channel {
                 reader: Box::new(reader),

@@ -5,7 +5,8 @@ use ollie_client::{Credentials, ToolsrvConn, dial_toolsrv};
 use ollie_protocol::{Key, Nonce, Octets};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::Error;
+use crate::ssh::Ssh;
+use crate::{Arrival, Error};
 
 /// How long a toolsrv has to end once its channel is closed: longer than the
 /// grace of its calls and the wait for processes that die slowly.
@@ -14,7 +15,7 @@ const FAREWELL: Duration = Duration::from_secs(20);
 /// A toolsrv that has answered its boot record.
 #[derive(Debug)]
 pub struct Process {
-    pub(crate) child: tokio::process::Child,
+    pub(crate) running: Running,
     pub(crate) secret: Key,
     /// The session's name.
     pub session: String,
@@ -22,6 +23,17 @@ pub struct Process {
     pub server: u32,
     /// The session's socket on its host.
     pub socket: Octets,
+    /// How it came to run, if it runs on another host.
+    pub arrival: Option<Arrival>,
+}
+
+/// What ends when toolsrv has.
+#[derive(Debug)]
+pub(crate) enum Running {
+    /// toolsrv itself.
+    Local(tokio::process::Child),
+    /// The ssh that leads to it.
+    Remote(Ssh),
 }
 
 /// The byte stream to a toolsrv, on which 9P is next.
@@ -62,7 +74,13 @@ impl Process {
     /// Waits until the process is gone, once its channel is closed: then
     /// everything it started is gone as well. Returns whether that was seen.
     pub async fn ended(mut self) -> bool {
-        let ended = tokio::time::timeout(FAREWELL, self.child.wait()).await;
-        matches!(ended, Ok(Ok(_)))
+        match &mut self.running {
+            Running::Local(child) => {
+                let ended = tokio::time::timeout(FAREWELL, child.wait()).await;
+                matches!(ended, Ok(Ok(_)))
+            }
+            // sshd closes the channel when toolsrv has ended, not before.
+            Running::Remote(ssh) => ssh.ended(FAREWELL).await.is_some(),
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
     let mut call = ToolCall::new(call_id()?, &options.tool);
     call.args = arguments(&options.arguments)?;
     exec::apply(&options.run, &mut call)?;
-    let server = setup_tool_server(&options.session, &verbose).await?;
+    let server = setup_tool_server(&options.session, options.host.as_ref(), &verbose).await?;
     let outcome = tokio::select! {
         outcome = result_of(&server.conn, &call) => outcome.map(Some),
         // Closing the connection ends the call.

@@ -1,5 +1,7 @@
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use ollie_deploy::{SshFailure, Step, Target};
 use ollie_protocol::{Enforced, Exit, SandboxReport, ShellArgs, ToolCall};
 use serde_json::{Value, json};
 
@@ -22,44 +24,107 @@ struct Check {
 }
 
 /// Goes through the steps of a session, one line each, and stops where one
-/// fails.
+/// fails; so for each host.
 pub(crate) async fn run(options: &DoctorOptions) -> Result<u8, Error> {
-    let mut report = Report {
-        checks: Vec::new(),
-        json: options.json,
-        began: Instant::now(),
-    };
-    let ended = examine(options, &mut report).await;
-    if let Err(error) = &ended {
-        let remedy = remedy(error);
-        report.add("session", false, error.chain(), Some(remedy))?;
+    let mut healthy = true;
+    let mut records = Vec::new();
+    if options.hosts.is_empty() {
+        let report = examine(options, None).await?;
+        healthy = report.is_healthy();
+        records.push(report.to_json(None));
     }
-    let healthy = report.checks.iter().all(|check| check.ok);
+    for host in &options.hosts {
+        if !options.json {
+            output::print(&format!("{}\n", printable(&host.to_string())))?;
+        }
+        let report = examine(options, Some(host)).await?;
+        healthy &= report.is_healthy();
+        records.push(report.to_json(Some(host)));
+    }
     if options.json {
-        let checks: Vec<Value> = report.checks.iter().map(Check::to_json).collect();
-        let record = json!({ "ok": healthy, "checks": checks });
+        let record = match (options.hosts.is_empty(), records.pop()) {
+            (true, Some(record)) => record,
+            (_, last) => {
+                records.extend(last);
+                json!({ "ok": healthy, "hosts": records })
+            }
+        };
         output::print(&format!("{record:#}\n"))?;
     }
     Ok(if healthy { 0 } else { exit::UNHEALTHY })
 }
 
-async fn examine(options: &DoctorOptions, report: &mut Report) -> Result<(), Error> {
+async fn examine(options: &DoctorOptions, host: Option<&Target>) -> Result<Report, Error> {
+    let mut report = Report {
+        checks: Vec::new(),
+        json: options.json,
+        began: Instant::now(),
+    };
+    if let Err(error) = steps(options, host, &mut report).await {
+        let remedy = remedy(&error);
+        report.add("session", false, error.chain(), Some(remedy))?;
+    }
+    Ok(report)
+}
+
+async fn steps(
+    options: &DoctorOptions,
+    host: Option<&Target>,
+    report: &mut Report,
+) -> Result<(), Error> {
     let verbose = Verbose::new(&options.session);
     let paths = setup::own_paths()?;
-    let plan = setup::plan(&options.session, &paths)?;
+    let plan = setup::plan(&options.session, host, &paths)?;
     report.add("bundle", true, plan.bundle.display().to_string(), None)?;
-    let installed = setup::install(&plan, &paths)?;
-    let how = if installed.fresh {
-        "written to"
-    } else {
-        "found at"
+    let (process, channel, build) = match host {
+        Some(host) => {
+            let remote = setup::remote(&options.session, host, &paths);
+            let (process, channel) = {
+                let report = Mutex::new(&mut *report);
+                let tell = |step: &Step| {
+                    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                    // A line that cannot be printed ends the command elsewhere.
+                    let _ = report.step(step);
+                };
+                ollie_deploy::spawn_remote(&remote, &plan, &tell).await?
+            };
+            let arrival = process.arrival.as_ref();
+            if let Some(noise) = arrival.and_then(|arrival| arrival.noise.as_ref()) {
+                let found = format!("passed over what the login shell prints: {noise:?}");
+                report.add("login", true, found, None)?;
+            }
+            if arrival
+                .and_then(|arrival| arrival.fact("tools"))
+                .is_some_and(|tools| tools.starts_with("self"))
+            {
+                let found = "there is no sha256sum: toolsrv is sent each time".to_owned();
+                report.add(
+                    "tools",
+                    true,
+                    found,
+                    Some("install coreutils there".to_owned()),
+                )?;
+            }
+            let build = arrival.map_or_else(String::new, |arrival| arrival.build.clone());
+            (process, channel, build)
+        }
+        None => {
+            let installed = setup::install(&plan, &paths)?;
+            let how = if installed.fresh {
+                "written to"
+            } else {
+                "found at"
+            };
+            let found = format!("{how} {}", installed.program.display());
+            report.add("toolsrv", true, found, None)?;
+            let (process, channel) = ollie_deploy::spawn_local(&installed, &plan).await?;
+            (process, channel, installed.build)
+        }
     };
-    let found = format!("{how} {}", installed.program.display());
-    report.add("toolsrv", true, found, None)?;
-    let server = setup::start(&installed, &plan, &verbose).await?;
+    let server = setup::connect(process, channel, &verbose).await?;
     let found = format!("process {}, both sides proved", server.process().server);
     report.add("session", true, found, None)?;
-    let examined = examine_server(&server, &installed.build, report).await;
+    let examined = examine_server(&server, &build, report).await;
     let gone = server.end().await;
     examined?;
     report.add(
@@ -160,6 +225,23 @@ fn remedy(error: &Error) -> String {
         Error::Deploy(Deploy::Start { .. }) => {
             "if the file system is mounted noexec, set XDG_CACHE_HOME to another one"
         }
+        Error::Deploy(Deploy::Ssh { failure, .. }) => match failure {
+            SshFailure::Unreachable => "check the name, the network, and that sshd runs there",
+            SshFailure::HostKey => {
+                "compare the host's key with what its owner says, then mend ~/.ssh/known_hosts"
+            }
+            SshFailure::Authentication => {
+                "make `ssh HOST true` work: a key in the agent, or in authorized_keys there"
+            }
+            _ => "make `ssh HOST true` work",
+        },
+        Error::Deploy(Deploy::NoAnswer { .. }) => {
+            "make `ssh HOST sh -c true` work: the login shell there has to start commands"
+        }
+        Error::Deploy(Deploy::NoRoot { .. }) => {
+            "make one of the named places writable and executable for that user"
+        }
+        Error::Deploy(Deploy::Transfer { .. }) => "make room there, or set XDG_CACHE_HOME there",
         _ => "run again with --verbose --trace-9p",
     }
     .to_owned()
@@ -193,6 +275,34 @@ impl Report {
         }
         self.checks.push(check);
         Ok(())
+    }
+}
+
+impl Report {
+    fn is_healthy(&self) -> bool {
+        self.checks.iter().all(|check| check.ok)
+    }
+
+    fn to_json(&self, host: Option<&Target>) -> Value {
+        let checks: Vec<Value> = self.checks.iter().map(Check::to_json).collect();
+        let mut record = json!({ "ok": self.is_healthy(), "checks": checks });
+        if let Some(host) = host {
+            record["host"] = host.to_string().into();
+        }
+        record
+    }
+
+    /// A step of a deployment; those that only begin something have no line.
+    fn step(&mut self, step: &Step) -> Result<(), Error> {
+        let name = match step {
+            Step::Busy => "busy",
+            Step::Answered { .. } => "ssh",
+            Step::Refused { .. } => "place",
+            Step::Starting { .. } => "toolsrv",
+            Step::Ready { .. } => "ready",
+            _ => return Ok(()),
+        };
+        self.add(name, true, step.to_string(), None)
     }
 }
 

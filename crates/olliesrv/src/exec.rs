@@ -25,7 +25,7 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
     let mut signals = Signals::new()?;
     let call = tool_call(options)?;
     let server = tokio::select! {
-        server = setup_tool_server(&options.session, &verbose) => server?,
+        server = setup_tool_server(&options.session, options.host.as_ref(), &verbose) => server?,
         wish = signals.next() => return Ok(status_of(wish)),
     };
     let outcome = follow(&server, &call, options, &mut signals).await;

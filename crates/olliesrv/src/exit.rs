@@ -15,7 +15,8 @@ executed, 127 if there is no such program, 130 after Ctrl-C, 143 after SIGTERM; 
 options; and of ollie itself: 201 no toolsrv could be started, 202 no sandbox, nothing was run, \
 203 the connection ended, the outcome is unknown, 204 time is up, 205 authentication failed, \
 206 the policy is wrong, 207 the working directory cannot be used, 208 refused by toolsrv, \
-209 another failure.";
+209 another failure, 210 the host cannot be reached or ssh failed, 211 ssh's authentication failed \
+or the host's key is not the known one, 212 toolsrv cannot be put on that host.";
 
 /// Standard output was closed, as by `head`: 128 and SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
@@ -38,6 +39,9 @@ const POLICY: u8 = 206;
 const WORKING_DIRECTORY: u8 = 207;
 const REFUSED: u8 = 208;
 const OTHER: u8 = 209;
+const UNREACHABLE: u8 = 210;
+const NOT_LET_IN: u8 = 211;
+const NO_PLACE: u8 = 212;
 
 /// The status that stands for how a call ended.
 pub(crate) fn of_result(result: &ToolResult) -> u8 {
@@ -66,10 +70,26 @@ pub(crate) fn failed(error: &Error) -> ExitCode {
         Error::Deploy(ollie_deploy::Error::Connect(error)) | Error::Toolsrv(error) => {
             of_client(error)
         }
-        Error::Deploy(_) | Error::NoBundle(_) | Error::NoHome(_) => NO_TOOLSRV,
+        Error::Deploy(error) => of_deploy(error),
+        Error::NoBundle(_) | Error::NoHome(_) => NO_TOOLSRV,
         Error::Runtime(_) | Error::Io { .. } => OTHER,
     };
     ExitCode::from(status)
+}
+
+fn of_deploy(error: &ollie_deploy::Error) -> u8 {
+    use ollie_deploy::{Error as Deploy, SshFailure};
+    match error {
+        Deploy::Target { .. } => USAGE,
+        Deploy::Refused(reason) if reason.starts_with("working directory") => WORKING_DIRECTORY,
+        Deploy::Ssh { failure, .. } => match failure {
+            SshFailure::Authentication | SshFailure::HostKey => NOT_LET_IN,
+            _ => UNREACHABLE,
+        },
+        Deploy::NoAnswer { .. } => UNREACHABLE,
+        Deploy::Platform { .. } | Deploy::NoRoot { .. } | Deploy::Transfer { .. } => NO_PLACE,
+        _ => NO_TOOLSRV,
+    }
 }
 
 fn of_client(error: &ollie_client::Error) -> u8 {

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use ollie_deploy::{Target, Transport};
 
 use crate::duration;
 
@@ -32,7 +33,7 @@ pub(crate) enum Command {
 /// What every session needs to know.
 #[derive(Debug, Args)]
 pub(crate) struct SessionOptions {
-    /// Directory to work in [default: the present one]
+    /// Directory to work in [default: the present one; on another host, the home directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// Profile that the policy starts from
@@ -41,6 +42,22 @@ pub(crate) struct SessionOptions {
     /// Run without any sandbox: every command may do what you may do
     #[arg(long)]
     pub(crate) yolo: bool,
+    /// Which way 9P goes to another host: auto, stdio (the exec channel), forward (a forwarded
+    /// socket, where sshd allows it)
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    pub(crate) transport: Transport,
+    /// How long another host may take to answer, passwords included
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "60s")]
+    pub(crate) answer_timeout: Duration,
+    /// The ssh program
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        env = "OLLIE_SSH",
+        hide_env_values = true,
+        default_value = "ssh"
+    )]
+    pub(crate) ssh: PathBuf,
     /// Bundle with the toolsrv to start [default: beside olliesrv, or in ../share/ollie]
     #[arg(
         long,
@@ -81,6 +98,9 @@ pub(crate) struct ExecOptions {
     /// Give the command /dev/null as its standard input
     #[arg(short = 'n', long)]
     pub(crate) no_stdin: bool,
+    /// Where to run it: [user@]host[:port], or an alias of ssh_config [default: this machine]
+    #[arg(value_name = "HOST")]
+    pub(crate) host: Option<Target>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -96,6 +116,9 @@ pub(crate) struct CallOptions {
     /// Print the whole result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Where to run it: [user@]host[:port], or an alias of ssh_config [default: this machine]
+    #[arg(long = "on", value_name = "HOST")]
+    pub(crate) host: Option<Target>,
     /// The tool
     pub(crate) tool: String,
     /// Its arguments: one JSON object, or any number of NAME=VALUE, where a VALUE that is JSON is
@@ -119,6 +142,9 @@ pub(crate) struct ShowOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Where it shall hold [default: this machine]
+    #[arg(value_name = "HOST")]
+    pub(crate) host: Option<Target>,
 }
 
 /// Options of `doctor`.
@@ -129,6 +155,9 @@ pub(crate) struct DoctorOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// The hosts to look at, one after the other [default: this machine]
+    #[arg(value_name = "HOST")]
+    pub(crate) hosts: Vec<Target>,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::verbose::Verbose;
 /// Prints the policy as the session's toolsrv resolved it.
 pub(crate) async fn show(options: &ShowOptions) -> Result<u8, Error> {
     let verbose = Verbose::new(&options.session);
-    let server = setup_tool_server(&options.session, &verbose).await?;
+    let server = setup_tool_server(&options.session, options.host.as_ref(), &verbose).await?;
     let record = server.conn.policy::<Value>().await;
     server.end().await;
     let record = record?;

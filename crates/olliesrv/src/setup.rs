@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use ollie_client::ToolsrvConn;
-use ollie_deploy::{Installed, Plan, Process};
+use ollie_deploy::{Channel, Installed, Plan, Process, Remote, Step, Target};
 use ollie_protocol::{CallId, Nonce, Octets, auth};
 use ollie_sandbox::{Layer, Layered, Source};
 
@@ -34,25 +34,65 @@ impl ToolServer {
     }
 }
 
-/// Starts and connects the toolsrv of a session. This is the one function
-/// that knows where it runs.
+/// Starts and connects the toolsrv of a session, on this machine or on `host`.
+/// This is the one function that knows where it runs.
 pub(crate) async fn setup_tool_server(
     options: &SessionOptions,
+    host: Option<&Target>,
     verbose: &Verbose,
 ) -> Result<ToolServer, Error> {
     let paths = own_paths()?;
-    let plan = plan(options, &paths)?;
-    let installed = install(&plan, &paths)?;
-    verbose.step(&format!(
-        "toolsrv {} {}",
-        if installed.fresh {
-            "installed as"
-        } else {
-            "is there:"
-        },
-        installed.program.display()
-    ));
-    start(&installed, &plan, verbose).await
+    let plan = plan(options, host, &paths)?;
+    let (process, channel) = match host {
+        Some(host) => {
+            let tell = |step: &Step| verbose.step(&step.to_string());
+            ollie_deploy::spawn_remote(&remote(options, host, &paths), &plan, &tell).await?
+        }
+        None => {
+            let installed = install(&plan, &paths)?;
+            verbose.step(&format!(
+                "toolsrv {} {}",
+                if installed.fresh {
+                    "installed as"
+                } else {
+                    "is there:"
+                },
+                installed.program.display()
+            ));
+            let started = ollie_deploy::spawn_local(&installed, &plan).await?;
+            verbose.step(&format!("toolsrv is ready, process {}", started.0.server));
+            started
+        }
+    };
+    connect(process, channel, verbose).await
+}
+
+/// Proves both sides to each other.
+pub(crate) async fn connect(
+    process: Process,
+    channel: Channel,
+    verbose: &Verbose,
+) -> Result<ToolServer, Error> {
+    let conn = process
+        .connect(channel, AGENT, verbose.client_config())
+        .await?;
+    verbose.step("both sides have proved who they are");
+    Ok(ToolServer { conn, process })
+}
+
+/// How to go to `host`.
+pub(crate) fn remote(options: &SessionOptions, host: &Target, paths: &Paths) -> Remote {
+    let mut remote = Remote::new(host.clone());
+    remote.transport = options.transport;
+    remote.ssh.clone_from(&options.ssh);
+    remote.answer_timeout = options.answer_timeout;
+    remote.packed = Some(paths.cache.join("packed"));
+    // The keys of models stay here, whatever SendEnv says.
+    remote.withheld = std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.to_string_lossy().ends_with("_API_KEY"))
+        .collect();
+    remote
 }
 
 /// Where ollie's files are, for this process.
@@ -61,22 +101,29 @@ pub(crate) fn own_paths() -> Result<Paths, Error> {
 }
 
 /// What to start.
-pub(crate) fn plan(options: &SessionOptions, paths: &Paths) -> Result<Plan, Error> {
+pub(crate) fn plan(
+    options: &SessionOptions,
+    host: Option<&Target>,
+    paths: &Paths,
+) -> Result<Plan, Error> {
     let policy = layers(&options.profile, &paths.policy())?
         .to_json()
         .map_err(Error::Policy)?;
-    let cwd = match &options.cwd {
-        Some(cwd) => std::path::absolute(cwd),
-        None => std::env::current_dir(),
-    }
-    .map_err(|source| Error::Io {
+    let here = |source| Error::Io {
         action: "find the working directory",
         source,
-    })?;
+    };
+    let cwd = match (&options.cwd, host) {
+        // What is relative there is relative to where toolsrv starts, which is
+        // the home directory.
+        (cwd, Some(_)) => cwd.clone(),
+        (Some(cwd), None) => Some(std::path::absolute(cwd).map_err(here)?),
+        (None, None) => Some(std::env::current_dir().map_err(here)?),
+    };
     Ok(Plan {
         bundle: paths.bundle(options.bundle.as_ref())?,
         policy: String::from_utf8_lossy(&policy).into_owned(),
-        cwd: Some(Octets::from(cwd.into_os_string())),
+        cwd: cwd.map(|cwd| Octets::from(cwd.into_os_string())),
         yolo: options.yolo,
         session: format!("s-{}", fresh_word()?),
     })
@@ -85,21 +132,6 @@ pub(crate) fn plan(options: &SessionOptions, paths: &Paths) -> Result<Plan, Erro
 /// Puts toolsrv in its place on this machine.
 pub(crate) fn install(plan: &Plan, paths: &Paths) -> Result<Installed, Error> {
     Ok(ollie_deploy::install(&plan.bundle, &paths.cache)?)
-}
-
-/// Starts an installed toolsrv and connects to it.
-pub(crate) async fn start(
-    installed: &Installed,
-    plan: &Plan,
-    verbose: &Verbose,
-) -> Result<ToolServer, Error> {
-    let (process, channel) = ollie_deploy::spawn_local(installed, plan).await?;
-    verbose.step(&format!("toolsrv is ready, process {}", process.server));
-    let conn = process
-        .connect(channel, AGENT, verbose.client_config())
-        .await?;
-    verbose.step("both sides have proved who they are");
-    Ok(ToolServer { conn, process })
 }
 
 /// The profile and, on top of it, the user's file if there is one.

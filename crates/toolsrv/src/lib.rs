@@ -39,4 +39,5 @@ mod stream;
 mod tree;
 
 pub use error::Error;
+pub use session::build_id;
 pub use start::start;

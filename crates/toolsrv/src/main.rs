@@ -11,6 +11,7 @@ toolsrv: runs ollie's tools on this host, inside a sandbox
 
 usage: toolsrv serve      one session: a boot record, then 9P, on standard input and output
        toolsrv --version  the release of ollie it belongs to
+       toolsrv --build-id the SHA-256 of this very file
        toolsrv --help     this text
 
 It is started by olliesrv, over ssh or on the same machine, and needs nothing installed.
@@ -26,6 +27,11 @@ fn main() -> ExitCode {
             say(&format!("toolsrv {}\n", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
         }
+        // Stage 0 asks where the host has no program that could tell.
+        Ok(Command::BuildId) => {
+            say(&format!("{}\n", toolsrv::build_id()));
+            ExitCode::SUCCESS
+        }
         Ok(Command::Help) => {
             say(HELP);
             ExitCode::SUCCESS
@@ -37,6 +43,7 @@ fn main() -> ExitCode {
 enum Command {
     Serve,
     Version,
+    BuildId,
     Help,
 }
 
@@ -45,6 +52,7 @@ fn command() -> Result<Command, lexopt::Error> {
     let mut arguments = lexopt::Parser::from_env();
     let command = match arguments.next()? {
         Some(Long("version") | Short('V')) => Command::Version,
+        Some(Long("build-id")) => Command::BuildId,
         Some(Long("help") | Short('h')) => Command::Help,
         Some(Value(word)) if word == "serve" => Command::Serve,
         Some(other) => return Err(other.unexpected()),

@@ -132,8 +132,10 @@ impl Session {
 }
 
 /// SHA-256 of the running executable. It is read through /proc, so it is the
-/// file that runs even if another one has its name by now.
-fn build_id() -> String {
+/// file that runs even if another one has its name by now. `unknown` where it
+/// cannot be read.
+#[must_use]
+pub fn build_id() -> String {
     use sha2::Digest as _;
     let mut hash = sha2::Sha256::new();
     let copied = std::fs::File::open("/proc/self/exe").and_then(|mut file| {

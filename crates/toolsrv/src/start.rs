@@ -245,9 +245,23 @@ fn ollie_roots(environment: &Environment, places: &Places) -> Vec<PathBuf> {
         places.tmp.clone(),
     ];
     if let Ok(program) = std::env::current_exe() {
-        roots.extend(program.parent().map(Path::to_owned));
+        roots.extend(install_root(&program).map(Path::to_owned));
     }
     roots
+}
+
+/// The root of `<root>/<os>-<arch>/<sha256>/toolsrv`, which stage 0 may have
+/// put where no variable says it is; else the program's own directory.
+fn install_root(program: &Path) -> Option<&Path> {
+    let directory = program.parent()?;
+    let is_digest = directory.file_name().is_some_and(|name| {
+        name.len() == 64 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
+    });
+    if is_digest {
+        directory.ancestors().nth(2)
+    } else {
+        Some(directory)
+    }
 }
 
 /// Compiles the policy and hands it to the companion. That this kernel cannot
@@ -283,4 +297,19 @@ async fn confine(
         report,
         env,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_an_installed_toolsrv_is_found() {
+        let digest = "0a".repeat(32);
+        let installed = format!("/var/tmp/ollie-7/linux-x86_64/{digest}/toolsrv");
+        let root = install_root(Path::new(&installed));
+        assert_eq!(root, Some(Path::new("/var/tmp/ollie-7")));
+        let elsewhere = install_root(Path::new("/opt/toolsrv"));
+        assert_eq!(elsewhere, Some(Path::new("/opt")));
+    }
 }

@@ -1,0 +1,347 @@
+use std::time::Duration;
+
+use ollie_bundle::Manifest;
+use ollie_protocol::Ready;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+
+use crate::answers::{Answer, Answers};
+use crate::process::Running;
+use crate::ready::read_ready;
+use crate::ssh::Ssh;
+use crate::stage0::Stage0;
+use crate::trouble::{self, Trouble};
+use crate::upload::{self, Packing};
+use crate::{Arrival, Channel, Error, Plan, Process, Remote, Step, Transport, Upload};
+
+/// How long the host may take for a step after its first answer, and how long
+/// an upload may stand still.
+const STEP: Duration = Duration::from_secs(60);
+/// Attempts to get into a host that is too busy.
+const BUSY_MAX: u32 = 8;
+/// The first pause between them; it doubles, and a random part is added.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const BUSY_PAUSE_MAX: Duration = Duration::from_secs(3);
+/// Roots that may fail while toolsrv is put there.
+const ROOTS_MAX: usize = 4;
+
+/// Starts toolsrv on a host, and puts it there first if it is not.
+///
+/// One ssh, one session channel, and these round trips after it is connected:
+/// one until stage 0 has answered, one more and the upload where toolsrv is
+/// not there, one until it is ready. `tell` hears of each step.
+///
+/// # Errors
+/// [`Error::Ssh`] if ssh failed, which is final for authentication;
+/// [`Error::NoAnswer`] if what is there is no shell; [`Error::NoRoot`] if
+/// toolsrv can be put nowhere; [`Error::Transfer`], [`Error::NotReady`] and
+/// [`Error::Refused`] behind that.
+pub async fn spawn_remote(
+    remote: &Remote,
+    plan: &Plan,
+    tell: &(dyn Fn(&Step) + Sync),
+) -> Result<(Process, Channel), Error> {
+    let manifest = Manifest::read(&plan.bundle).map_err(|source| Error::Bundle {
+        path: plan.bundle.clone(),
+        source,
+    })?;
+    let mut attempt = Attempt {
+        remote,
+        plan,
+        manifest: &manifest,
+        tell,
+        skip: Vec::new(),
+        modern: true,
+        number: 0,
+    };
+    let mut pause = BUSY_PAUSE;
+    let mut busy = 1;
+    loop {
+        attempt.number += 1;
+        match attempt.run().await {
+            Ok(started) => return Ok(started),
+            Err(Trouble::OldSsh(_)) if attempt.modern => attempt.modern = false,
+            Err(Trouble::Root { root, .. }) if attempt.skip.len() < ROOTS_MAX => {
+                attempt.skip.push(root);
+            }
+            Err(Trouble::Busy(_)) if busy < BUSY_MAX => {
+                busy += 1;
+                tell(&Step::Busy);
+                tokio::time::sleep(pause + jitter(pause)).await;
+                pause = (pause * 2).min(BUSY_PAUSE_MAX);
+            }
+            Err(trouble) => return Err(trouble.into_error()),
+        }
+    }
+}
+
+/// A random part of `pause`, so that those who were refused together do not
+/// come back together.
+fn jitter(pause: Duration) -> Duration {
+    let byte = ollie_protocol::Nonce::random().map_or(128, |nonce| nonce.as_bytes()[0]);
+    pause * u32::from(byte) / 255
+}
+
+/// One ssh.
+struct Attempt<'a> {
+    remote: &'a Remote,
+    plan: &'a Plan,
+    manifest: &'a Manifest,
+    tell: &'a (dyn Fn(&Step) + Sync),
+    /// Roots that failed.
+    skip: Vec<String>,
+    /// Whether ssh is believed to know the options of OpenSSH 8.7.
+    modern: bool,
+    number: u32,
+}
+
+/// What is known once toolsrv starts.
+struct Found {
+    facts: Vec<(String, String)>,
+    refused: Vec<(String, String)>,
+    program: String,
+    /// The root it was put in just now.
+    fresh_root: Option<String>,
+    upload: Option<Upload>,
+}
+
+impl Attempt<'_> {
+    async fn run(&self) -> Result<(Process, Channel), Trouble> {
+        let boot = self.plan.boot().map_err(Error::Record)?;
+        let stage0 = Stage0::new(&boot.mark, self.manifest, &self.skip);
+        (self.tell)(&Step::Connecting);
+        let (mut ssh, mut stream) = Ssh::start(self.remote, &stage0.command, self.modern)?;
+        // If ssh has ended already, its answer below says why.
+        let _ = stream.write_all(stage0.script.as_bytes()).await;
+        let mut answers = Answers::new(&boot.mark);
+        let found = self.find(&mut ssh, &mut stream, &mut answers).await?;
+
+        let frame = boot.to_frame().map_err(Error::Record)?;
+        let _ = stream.write_all(&frame).await;
+        let (mut reader, writer) = stream.into_split();
+        let ready = match read_ready(&mut reader, &boot.mark, STEP).await {
+            Ok(Ready::Ready {
+                nonce, pid, socket, ..
+            }) => (nonce, pid, socket),
+            Ok(Ready::Refused { reason }) => return Err(Error::Refused(reason).into()),
+            Err(Error::NotReady(problem)) => {
+                return Err(self.not_ready(&mut ssh, problem, found).await);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (nonce, server, socket) = ready;
+        (self.tell)(&Step::Ready { pid: server });
+        let build = self.entry(&found)?.sha256().to_string();
+        let arrival = Arrival {
+            target: self.remote.target.to_string(),
+            transport: Transport::Stdio,
+            facts: found.facts,
+            program: found.program,
+            build,
+            upload: found.upload,
+            refused: found.refused,
+            noise: answers.noise(),
+            attempts: self.number,
+        };
+        let process = Process {
+            running: Running::Remote(ssh),
+            secret: boot.secret,
+            session: self.plan.session.clone(),
+            server,
+            socket,
+            arrival: Some(arrival),
+        };
+        let channel = Channel {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            nonce,
+        };
+        Ok((process, channel))
+    }
+
+    /// Listens to stage 0 until it becomes toolsrv.
+    async fn find(
+        &self,
+        ssh: &mut Ssh,
+        stream: &mut UnixStream,
+        answers: &mut Answers,
+    ) -> Result<Found, Trouble> {
+        let mut found = Found {
+            facts: Vec::new(),
+            refused: Vec::new(),
+            program: String::new(),
+            fresh_root: None,
+            upload: None,
+        };
+        let mut limit = self.remote.answer_timeout;
+        loop {
+            let answer = match answers.next(stream, limit).await {
+                Ok(answer) => answer,
+                Err(problem) => return Err(trouble::of_ssh(self.remote, ssh, problem).await),
+            };
+            limit = STEP;
+            match answer {
+                Answer::Fact { name, value } => {
+                    found.facts.push((name.clone(), value));
+                    if name == "tools" {
+                        (self.tell)(&Step::Answered {
+                            host: found.platform(),
+                        });
+                    }
+                }
+                Answer::Refused { root, reason } => {
+                    (self.tell)(&Step::Refused {
+                        root: root.clone(),
+                        reason: reason.clone(),
+                    });
+                    found.refused.push((root, reason));
+                }
+                Answer::Need { root } => self.send(stream, answers, &mut found, root).await?,
+                Answer::Run { program } => found.program = program,
+                Answer::Failed { reason } => return Err(self.transfer(reason).into()),
+                Answer::Stuck => return Err(self.stuck(found).into()),
+            }
+            if !found.program.is_empty() {
+                (self.tell)(&Step::Starting {
+                    program: found.program.clone(),
+                    upload: found.upload,
+                });
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Sends toolsrv and waits until it is in its place.
+    async fn send(
+        &self,
+        stream: &mut UnixStream,
+        answers: &mut Answers,
+        found: &mut Found,
+        root: String,
+    ) -> Result<(), Trouble> {
+        let entry = self.entry(found)?;
+        let packing = Packing::best(found.fact("tools"));
+        let bundle = self.plan.bundle.clone();
+        let arch = found.fact("arch").to_owned();
+        let kept = self.remote.packed.clone();
+        let packing_it = tokio::task::spawn_blocking(move || {
+            upload::pack(&bundle, &arch, packing, kept.as_deref())
+        });
+        let packed = packing_it.await.map_err(|error| Error::Pack {
+            source: std::io::Error::other(error),
+        })??;
+        let sent = packed.len() as u64;
+        (self.tell)(&Step::Sending {
+            root: root.clone(),
+            packing,
+            bytes: sent,
+        });
+        let (mut reader, mut writer) = stream.split();
+        let writing = async {
+            let line = format!("{} put {sent} {packing}\n", answers.word());
+            writer.write_all(line.as_bytes()).await?;
+            for chunk in packed.chunks(64 * 1024) {
+                match tokio::time::timeout(STEP, writer.write_all(chunk)).await {
+                    Ok(written) => written?,
+                    Err(_) => return Err(std::io::ErrorKind::TimedOut.into()),
+                }
+            }
+            Ok(())
+        };
+        // The host may give up before it has everything, so what it says is
+        // read also when it could not be written.
+        let written: std::io::Result<()> = writing.await;
+        let answer = answers.next(&mut reader, STEP).await;
+        match answer {
+            Ok(Answer::Run { program }) => {
+                found.program = program;
+                found.fresh_root = Some(root);
+                found.upload = Some(Upload {
+                    sent,
+                    size: entry.size(),
+                    packing,
+                });
+                Ok(())
+            }
+            Ok(Answer::Failed { reason }) => {
+                if let Some(kept) = &self.remote.packed {
+                    upload::forget(kept, entry.sha256());
+                }
+                let error = self.transfer(reason);
+                Err(Trouble::Root { root, error })
+            }
+            Ok(other) => Err(self.transfer(format!("unexpected answer {other:?}")).into()),
+            Err(problem) => {
+                let problem = match written {
+                    Ok(()) => problem,
+                    Err(error) => format!("{error}; {problem}"),
+                };
+                Err(self
+                    .transfer(format!("{sent} bytes to {root}: {problem}"))
+                    .into())
+            }
+        }
+    }
+
+    fn entry(&self, found: &Found) -> Result<&ollie_bundle::Entry, Error> {
+        let toolsrv = self.manifest.toolsrv("linux", found.fact("arch"));
+        toolsrv.map_err(|source| Error::Bundle {
+            path: self.plan.bundle.clone(),
+            source,
+        })
+    }
+
+    fn transfer(&self, problem: String) -> Error {
+        Error::Transfer {
+            target: self.remote.target.to_string(),
+            problem,
+        }
+    }
+
+    /// Why stage 0 found no way.
+    fn stuck(&self, found: Found) -> Error {
+        let target = self.remote.target.to_string();
+        let os = found.fact("os");
+        if os != "Linux" {
+            return Error::Platform {
+                target,
+                platform: found.platform(),
+            };
+        }
+        match self.entry(&found) {
+            Ok(_) => Error::NoRoot {
+                target,
+                refused: found.refused,
+            },
+            Err(error) => error,
+        }
+    }
+
+    /// toolsrv did not start although it is there.
+    async fn not_ready(&self, ssh: &mut Ssh, problem: String, found: Found) -> Trouble {
+        let (status, said) = ssh.last_words().await;
+        let error = Error::NotReady(trouble::with_status(problem, status, &said));
+        // 126 is what a shell says of a program that it may not execute.
+        let root = found.fresh_root.or_else(|| {
+            let program = std::path::Path::new(&found.program);
+            Some(program.ancestors().nth(3)?.to_str()?.to_owned())
+        });
+        match (status.and_then(|status| status.code()), root) {
+            (Some(126), Some(root)) => Trouble::Root { root, error },
+            _ => Trouble::Final(error),
+        }
+    }
+}
+
+impl Found {
+    fn fact(&self, name: &str) -> &str {
+        let fact = self.facts.iter().find(|(known, _)| known == name);
+        fact.map_or("", |(_, value)| value)
+    }
+
+    fn platform(&self) -> String {
+        let fact = |name| self.fact(name);
+        format!("{} {} {}", fact("os"), fact("kernel"), fact("arch"))
+    }
+}

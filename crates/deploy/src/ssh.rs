@@ -1,0 +1,206 @@
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::task::JoinHandle;
+
+use crate::{Error, Remote};
+
+/// How much of what ssh and the host say on standard error is kept.
+const SAID_MAX: usize = 8 * 1024;
+/// How long ssh has to end by itself once its command has.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Options of the user's configuration that would break the one command, set
+/// to what it needs (ssh_config(5)). What was tried: `StdinNull yes` passes
+/// no data, `SessionType none` hangs, a `LocalForward` whose port is taken
+/// ends everything when `ExitOnForwardFailure` is set.
+const PINNED: [&str; 13] = [
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "PermitLocalCommand=no",
+    "ClearAllForwardings=yes",
+    "ExitOnForwardFailure=no",
+    "ForwardX11=no",
+    // Whoever uses the tools could use the agent's keys.
+    "ForwardAgent=no",
+    "Tunnel=no",
+    "EscapeChar=none",
+    // QUIET would hide why a connection failed.
+    "LogLevel=INFO",
+    // A live master of the user is used, but ssh never becomes one for others.
+    "ControlMaster=no",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+];
+
+/// The same for options that came with OpenSSH 8.7; older ones refuse them,
+/// and have nothing in their configuration that could set them.
+const PINNED_LATER: [&str; 3] = [
+    "StdinNull=no",
+    "SessionType=default",
+    "ForkAfterAuthentication=no",
+];
+
+/// A running ssh. Dropping it kills it with all its helpers.
+#[derive(Debug)]
+pub(crate) struct Ssh {
+    child: Child,
+    said: Said,
+}
+
+/// What was said on standard error.
+#[derive(Debug)]
+struct Said {
+    kept: Arc<Mutex<Vec<u8>>>,
+    reading: JoinHandle<()>,
+}
+
+impl Ssh {
+    /// Starts ssh with one command to run there. The stream is the command's
+    /// standard input and output.
+    pub(crate) fn start(
+        remote: &Remote,
+        command: &str,
+        modern: bool,
+    ) -> Result<(Self, UnixStream), Error> {
+        let cannot_start = |source| Error::Start {
+            program: remote.ssh.clone(),
+            source,
+        };
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(cannot_start)?;
+        let theirs_too = theirs.try_clone().map_err(cannot_start)?;
+        let mut ssh = Command::new(&remote.ssh);
+        ssh.args(arguments(remote, modern))
+            .arg(command)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(OwnedFd::from(theirs_too))
+            .stderr(Stdio::piped())
+            // A Ctrl-C on the terminal reaches olliesrv, which ends the call
+            // first.
+            .process_group(0);
+        match &remote.askpass {
+            Some(askpass) => {
+                ssh.env("SSH_ASKPASS", &askpass.program)
+                    // In a process group of the background, ssh would stop for
+                    // ever when it asks on the terminal itself.
+                    .env("SSH_ASKPASS_REQUIRE", "force")
+                    .env(&askpass.variable.0, &askpass.variable.1);
+            }
+            None => {
+                ssh.env_remove("SSH_ASKPASS");
+            }
+        }
+        for name in &remote.withheld {
+            ssh.env_remove(name);
+        }
+        let mut child = ssh.spawn().map_err(cannot_start)?;
+        // The command holds copies of ssh's end: with them open here, the end
+        // of ssh would not be seen.
+        drop(ssh);
+        let said = Said::new(child.stderr.take());
+        let ssh = Self { child, said };
+        ours.set_nonblocking(true).map_err(cannot_start)?;
+        let stream = UnixStream::from_std(ours).map_err(cannot_start)?;
+        Ok((ssh, stream))
+    }
+
+    /// Waits until ssh has ended by itself, or `limit` has passed.
+    pub(crate) async fn ended(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let ended = tokio::time::timeout(limit, self.child.wait()).await;
+        ended.ok().and_then(Result::ok)
+    }
+
+    /// How ssh ended and what it said, once its stream has.
+    pub(crate) async fn last_words(&mut self) -> (Option<ExitStatus>, String) {
+        let status = self.ended(LAST_WAIT).await;
+        if status.is_some() {
+            // A helper of ssh may hold the pipe open.
+            let _ = tokio::time::timeout(LAST_WAIT, &mut self.said.reading).await;
+        }
+        (status, self.said.text())
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        self.said.reading.abort();
+        // Without an id it was waited for, and the number may be another's.
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(group) = pid.and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Said {
+    fn new(stderr: Option<ChildStderr>) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let reading = tokio::spawn(keep_last(stderr, Arc::clone(&kept)));
+        Self { kept, reading }
+    }
+
+    fn text(&self) -> String {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).trim().to_owned()
+    }
+}
+
+/// Reads on for as long as ssh lives, because it would wait for a reader.
+async fn keep_last(stderr: Option<ChildStderr>, kept: Arc<Mutex<Vec<u8>>>) {
+    let Some(mut stderr) = stderr else { return };
+    let mut buffer = [0; 1024];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..read]);
+        let excess = kept.len().saturating_sub(SAID_MAX);
+        kept.drain(..excess);
+    }
+}
+
+/// Everything between `ssh` and the command.
+fn arguments(remote: &Remote, modern: bool) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from("-T")];
+    let later = if modern { &PINNED_LATER[..] } else { &[] };
+    let timeout = format!("ConnectTimeout={}", remote.connect_timeout.as_secs().max(1));
+    let batch = remote.askpass.is_none().then_some("BatchMode=yes");
+    let options = PINNED.iter().chain(later).copied();
+    for option in options.chain([timeout.as_str()]).chain(batch) {
+        arguments.push("-o".into());
+        arguments.push(option.into());
+    }
+    if let Some(port) = remote.target.port() {
+        arguments.extend(["-p".into(), port.to_string().into()]);
+    }
+    if let Some(user) = remote.target.user() {
+        arguments.extend(["-l".into(), user.into()]);
+    }
+    arguments.extend(["--".into(), remote.target.host().into()]);
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_port_are_options_and_the_host_comes_last() {
+        let remote = Remote::new("me@[::1]:2222".parse().unwrap());
+        let arguments = arguments(&remote, true);
+        let words: Vec<_> = arguments
+            .iter()
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        assert!(
+            words.ends_with(&["-p", "2222", "-l", "me", "--", "::1"]),
+            "{words:?}"
+        );
+        assert!(words.contains(&"BatchMode=yes"), "{words:?}");
+    }
+}

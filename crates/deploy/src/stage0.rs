@@ -1,0 +1,73 @@
+//! What the host is told before there is a toolsrv: one command that quotes
+//! nothing a login shell would touch, and a script on its standard input.
+
+use ollie_bundle::Manifest;
+
+/// The script without its assignments.
+const SCRIPT: &str = include_str!("stage0.sh");
+
+/// A stage 0 for one start.
+#[derive(Debug)]
+pub(crate) struct Stage0 {
+    /// The command for the login shell.
+    pub(crate) command: String,
+    /// What is written to its standard input first.
+    pub(crate) script: String,
+}
+
+impl Stage0 {
+    /// `word` begins every line of the answer; `skip` are roots that failed.
+    pub(crate) fn new(word: &str, manifest: &Manifest, skip: &[String]) -> Self {
+        let mut wanted = String::new();
+        for entry in manifest.files() {
+            let arch = entry
+                .path()
+                .strip_prefix("toolsrv/linux-")
+                .and_then(|rest| rest.strip_suffix("/toolsrv"));
+            if let Some(arch) = arch {
+                wanted.push_str(&format!("{arch} {} {} ", entry.sha256(), entry.size()));
+            }
+        }
+        let mut script = format!(
+            "ollie_n={} ollie_w={} ollie_s={}\n",
+            quoted(word),
+            quoted(wanted.trim_end()),
+            quoted(&skip.join("\n"))
+        );
+        for line in SCRIPT.lines().map(str::trim_start) {
+            if !line.starts_with('#') {
+                script.push_str(line);
+                script.push('\n');
+            }
+        }
+        // csh, fish, nushell and all the others agree on a word in single
+        // quotes. `dd` leaves what follows the script for toolsrv; where
+        // there is none, `head` may take more, so nothing follows before the
+        // script has answered.
+        let size = script.len();
+        let command =
+            format!("exec sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null || head -c {size})\"'");
+        Self { command, script }
+    }
+}
+
+/// A word as sh(1) reads it back, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_word_is_one_word_to_a_shell() {
+        let hostile = "a'b\"$(exit 9)`exit 9`\\ \n'";
+        let script = format!("printf %s {}", quoted(hostile));
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), hostile);
+    }
+}

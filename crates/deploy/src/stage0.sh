@@ -1,0 +1,157 @@
+# Stage 0: finds or installs toolsrv on a host that may have nothing but a POSIX
+# shell, and becomes it. olliesrv puts three assignments in front:
+#   ollie_n  a word for this start; every line that is meant for olliesrv begins with it
+#   ollie_w  "ARCH SHA256 SIZE" for each toolsrv that could be sent
+#   ollie_s  roots that are not to be used, separated by newlines
+# Nothing is exported and nothing outlives this but what it installs. One block,
+# because a shell that reads it from standard input must have all of it first.
+# shellcheck disable=SC2154 # the three are assigned in front
+{
+set -f
+ollie_nl='
+'
+ollie_say() { printf '%s %s\n' "$ollie_n" "$1"; }
+ollie_is() { command -v "$1" >/dev/null 2>&1; }
+
+# Why somebody else could choose what lies in directory $1; nothing if nobody can.
+ollie_open() (
+  CDPATH=
+  cd -P -- "$1" 2>/dev/null || { echo 'it cannot be entered'; exit; }
+  d=$(pwd -P)
+  [ -O . ] || { echo 'it belongs to another user'; exit; }
+  set -- "$d"
+  while [ "$d" != / ]; do d=${d%/*}; d=${d:-/}; set -- "$@" "$d"; done
+  # shellcheck disable=SC2012 # the names are only shown; find is not everywhere
+  ls -ldn -- "$@" 2>&1 | while read -r mode links uid rest; do
+    case $uid in 0|"$ollie_u") ;; *) echo "a part of it belongs to another user: $mode $links $uid $rest"; break ;; esac
+    case $mode in
+      ?????????[tT]*) ;;
+      d????w*|d???????w*) echo "others may write: $mode $links $uid $rest"; break ;;
+      d*) ;;
+      *) echo "it cannot be looked at: $mode $links $uid $rest"; break ;;
+    esac
+  done
+)
+
+# SHA-256 of file $1, with whatever can make one.
+ollie_sum() {
+  case $ollie_h in
+    sha256sum) sha256sum <"$1" ;;
+    busybox) busybox sha256sum <"$1" ;;
+    openssl) openssl dgst -sha256 -r <"$1" ;;
+    self) "$1" --build-id ;;
+  esac 2>/dev/null
+}
+
+# Whether file $1 is the toolsrv that was promised.
+ollie_right() {
+  [ -f "$1" ] && [ ! -h "$1" ] && [ "$(wc -c <"$1" 2>/dev/null)" -eq "$ollie_size" ] 2>/dev/null || return 1
+  case $(ollie_sum "$1") in "$ollie_sha"*) ;; *) return 1 ;; esac
+}
+
+# Whether root $1 is one of those that are not to be used.
+ollie_skip() { case $ollie_nl$ollie_s$ollie_nl in *"$ollie_nl$1$ollie_nl"*) ;; *) return 1 ;; esac; }
+
+# Becomes the toolsrv below root $1, if it is there and right.
+ollie_run() {
+  ! ollie_skip "$1" || return 1
+  ollie_p=$1/linux-$ollie_a/$ollie_sha/toolsrv
+  [ -x "$ollie_p" ] && [ -O "$ollie_p" ] && [ "$ollie_h" != self ] || return 1
+  ollie_right "$ollie_p" && [ -z "$(ollie_open "${ollie_p%/*}")" ] || return 1
+  ollie_say "run $ollie_p"
+  exec "$ollie_p" serve
+}
+
+# Why nothing can be installed below root $1; nothing if it can. Leaves the
+# staging directory behind.
+ollie_try() (
+  umask 077
+  case $1 in /*) ;; '') echo 'HOME is not set'; exit ;; *) echo 'it is not an absolute path'; exit ;; esac
+  case $1 in *"$ollie_nl"*) echo 'its name has a newline'; exit ;; esac
+  ! ollie_skip "$1" || { echo 'it failed before'; exit; }
+  case $1 in "$HOME"/*) [ -d "$HOME" ] || { echo 'there is no such home directory'; exit; } ;; esac
+  [ ! -h "$1" ] || { echo 'it is a symbolic link'; exit; }
+  at=$1/linux-$ollie_a
+  e=$(mkdir -p -- "$at" 2>&1) || { echo "${e%%"$ollie_nl"*}"; exit; }
+  e=$(ollie_open "$at"); [ -z "$e" ] || { echo "$e"; exit; }
+  t=$at/.staged-$ollie_n
+  e=$(mkdir -- "$t" 2>&1) || { echo "${e%%"$ollie_nl"*}"; exit; }
+  # A file of the full size shows a full disk or a quota before anything is sent.
+  e=$({ ollie_zeros >"$t/toolsrv"; } 2>&1) || { rm -rf -- "$t"; echo "no room for $ollie_size bytes: ${e%%"$ollie_nl"*}"; exit; }
+  e=$({ printf '#!/bin/sh\n' >"$t/probe" && chmod 700 "$t/probe" && "$t/probe"; } 2>&1) ||
+    { rm -rf -- "$t"; echo "nothing can be executed there: ${e%%"$ollie_nl"*}"; exit; }
+  rm -f -- "$t/probe"
+)
+ollie_zeros() { case $ollie_i in head) head -c "$ollie_size" /dev/zero ;; *) dd if=/dev/zero bs=65536 count=$((ollie_size / 65536 + 1)) ;; esac; }
+
+# The next $1 bytes of standard input.
+ollie_take() { case $ollie_i in head) head -c "$1" ;; *) dd bs=1 count="$1" 2>/dev/null ;; esac; }
+ollie_unpack() { case $1 in xz) xz -dc ;; gzip) gzip -dc ;; *) cat ;; esac; }
+
+# Receives toolsrv into root $1 and puts it in its place.
+ollie_install() {
+  ollie_t=$1/linux-$ollie_a/.staged-$ollie_n
+  ollie_f=$ollie_t/toolsrv
+  read -r ollie_k ollie_v ollie_b ollie_c || ollie_v=
+  if [ "$ollie_k $ollie_v" != "$ollie_n put" ]; then rm -rf -- "$ollie_t"; exit 1; fi
+  ollie_e=$({ ollie_take "$ollie_b" | ollie_unpack "$ollie_c" >"$ollie_f"; } 2>&1)
+  ollie_got=$(wc -c <"$ollie_f" 2>/dev/null)
+  if ! { [ "$ollie_got" -eq "$ollie_size" ] 2>/dev/null && chmod 500 "$ollie_f" && ollie_right "$ollie_f"; }; then
+    rm -rf -- "$ollie_t"
+    ollie_say "failed $((ollie_got + 0)) of $ollie_size bytes arrived in $1: ${ollie_e%%"$ollie_nl"*}"
+    exit 1
+  fi
+  ollie_d=$1/linux-$ollie_a/$ollie_sha
+  ollie_e=$({
+    umask 077
+    [ ! -h "$ollie_d" ] || rm -f -- "$ollie_d"
+    mkdir -p -- "$ollie_d" && chmod 700 "$ollie_d"
+    [ ! -d "$ollie_d/toolsrv" ] || rm -rf -- "$ollie_d/toolsrv"
+    mv -f -- "$ollie_f" "$ollie_d/toolsrv"
+  } 2>&1) || { rm -rf -- "$ollie_t"; ollie_say "failed $ollie_d: ${ollie_e%%"$ollie_nl"*}"; exit 1; }
+  rm -rf -- "$ollie_t"
+  ollie_say "run $ollie_d/toolsrv"
+  exec "$ollie_d/toolsrv" serve
+}
+
+printf '\n'
+# shellcheck disable=SC2046 # split on purpose
+set -- $(uname -s -m -r 2>/dev/null)
+ollie_say "os ${1-}"; ollie_say "kernel ${2-}"; ollie_say "arch ${3-}"
+ollie_a=${3-} ollie_sha='' ollie_size=0
+ollie_u=$(id -u 2>/dev/null)
+ollie_say "uid $ollie_u"
+case ${HOME-} in *"$ollie_nl"*) HOME='' ;; esac
+ollie_say "home ${HOME-}"
+ollie_h=self
+for ollie_x in openssl sha256sum; do ollie_is $ollie_x && ollie_h=$ollie_x; done
+if [ $ollie_h = self ] && ollie_is busybox; then ollie_h=busybox; fi
+ollie_i='dd'
+ollie_is head && ollie_i='head'
+ollie_x="$ollie_h $ollie_i"
+ollie_is xz && ollie_x="$ollie_x xz"
+ollie_is gzip && ollie_x="$ollie_x gzip"
+ollie_say "tools $ollie_x"
+# shellcheck disable=SC2086 # split on purpose
+set -- $ollie_w
+while [ $# -ge 3 ]; do
+  if [ "$1" = "$ollie_a" ]; then ollie_sha=$2 ollie_size=$3; fi
+  shift 3
+done
+if [ -n "$ollie_sha" ]; then
+  ollie_c=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
+  ollie_c=${ollie_c:+$ollie_c/ollie}
+  set -- "$ollie_c" "/var/tmp/ollie-$ollie_u" "/dev/shm/ollie-$ollie_u" "/tmp/ollie-$ollie_u"
+  for ollie_r in "$@"; do ollie_run "$ollie_r"; done
+  for ollie_r in "$@"; do
+    ollie_e=$(ollie_try "$ollie_r")
+    if [ -z "$ollie_e" ]; then
+      ollie_say "need $ollie_r"
+      ollie_install "$ollie_r"
+    fi
+    ollie_say "refused $ollie_r: $ollie_e"
+  done
+fi
+ollie_say stuck
+exit 1
+}

@@ -1,0 +1,71 @@
+use std::fmt;
+
+use crate::{Packing, Upload};
+
+/// What happens on the way to a remote toolsrv.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// ssh was started.
+    Connecting,
+    /// The host is too busy to let ssh in; the next attempt follows.
+    Busy,
+    /// A shell there has answered.
+    Answered {
+        /// `os kernel arch`, as the host says.
+        host: String,
+    },
+    /// A place where toolsrv could be cannot be used.
+    Refused {
+        /// The place.
+        root: String,
+        /// Why.
+        reason: String,
+    },
+    /// toolsrv is not there, or not the right one, and is sent.
+    Sending {
+        /// Where to.
+        root: String,
+        /// How it is packed.
+        packing: Packing,
+        /// Bytes on the way.
+        bytes: u64,
+    },
+    /// toolsrv is there, verified, and starts.
+    Starting {
+        /// Where it is.
+        program: String,
+        /// What was sent of it.
+        upload: Option<Upload>,
+    },
+    /// It has answered.
+    Ready {
+        /// Its process id there.
+        pid: u32,
+    },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connecting => f.write_str("ssh starts"),
+            Self::Busy => f.write_str("the host lets nobody in at the moment; once more"),
+            Self::Answered { host } => write!(f, "a shell answers: {host}"),
+            Self::Refused { root, reason } => write!(f, "not in {root}: {reason}"),
+            Self::Sending {
+                root,
+                packing,
+                bytes,
+            } => write!(f, "{bytes} bytes ({packing}) go to {root}"),
+            Self::Starting {
+                program,
+                upload: None,
+            } => write!(f, "nothing was sent: {program} is there and right"),
+            Self::Starting {
+                program,
+                upload: Some(upload),
+            } => write!(f, "{program}: {} bytes, verified", upload.size),
+            Self::Ready { pid } => write!(f, "toolsrv is ready, process {pid} there"),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! toolsrv as it travels.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use liblzma::stream::{Check, Filters, LzmaOptions, Stream};
+use ollie_bundle::Bundle;
+use ollie_protocol::{Nonce, auth};
+
+use crate::Error;
+
+/// The preset of `xz -6`.
+const PRESET: u32 = 6;
+
+/// How an upload is packed: the words stage 0 knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// xz(1), by a third smaller than the next.
+    Xz,
+    /// gzip(1), which even the smallest systems have.
+    Gzip,
+    /// As it is.
+    Plain,
+}
+
+impl Packing {
+    /// The best of those the host can unpack.
+    pub(crate) fn best(tools: &str) -> Self {
+        let there = |name| tools.split(' ').any(|tool| tool == name);
+        if there("xz") {
+            Self::Xz
+        } else if there("gzip") {
+            Self::Gzip
+        } else {
+            Self::Plain
+        }
+    }
+}
+
+impl std::fmt::Display for Packing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Xz => "xz",
+            Self::Gzip => "gzip",
+            Self::Plain => "plain",
+        })
+    }
+}
+
+/// The bundle's toolsrv for a platform, packed. `kept` is a directory for what
+/// took long to make: xz needs a second for what it packs.
+pub(crate) fn pack(
+    bundle: &Path,
+    arch: &str,
+    packing: Packing,
+    kept: Option<&Path>,
+) -> Result<Vec<u8>, Error> {
+    let bad_bundle = |source| Error::Bundle {
+        path: bundle.to_owned(),
+        source,
+    };
+    let cannot_pack = |source| Error::Pack { source };
+    let name = |digest: ollie_bundle::Digest| format!("{digest}.{packing}");
+    if let (Packing::Xz, Some(kept)) = (packing, kept) {
+        let manifest = ollie_bundle::Manifest::read(bundle).map_err(bad_bundle)?;
+        let entry = manifest.toolsrv("linux", arch).map_err(bad_bundle)?;
+        if let Ok(packed) = fs::read(kept.join(name(entry.sha256()))) {
+            return Ok(packed);
+        }
+    }
+    let whole = Bundle::open(bundle).map_err(bad_bundle)?;
+    let file = whole.toolsrv("linux", arch).map_err(bad_bundle)?;
+    match packing {
+        Packing::Plain => Ok(file.contents().to_vec()),
+        Packing::Gzip => {
+            let level = flate2::Compression::default();
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(file.contents()).map_err(cannot_pack)?;
+            encoder.finish().map_err(cannot_pack)
+        }
+        Packing::Xz => {
+            let packed = xz(file.contents(), arch).map_err(cannot_pack)?;
+            if let Some(kept) = kept {
+                // What cannot be kept is made again the next time.
+                let _ = keep(kept, &name(file.entry().sha256()), &packed);
+            }
+            Ok(packed)
+        }
+    }
+}
+
+/// Forgets a kept upload, because it was not what the host expected.
+pub(crate) fn forget(kept: &Path, digest: ollie_bundle::Digest) {
+    let _ = fs::remove_file(kept.join(format!("{digest}.{}", Packing::Xz)));
+}
+
+fn xz(contents: &[u8], arch: &str) -> io::Result<Vec<u8>> {
+    let mut filters = Filters::new();
+    // Makes the targets of calls absolute, so that they repeat.
+    if arch == "x86_64" {
+        filters.x86();
+    }
+    filters.lzma2(&LzmaOptions::new_preset(PRESET)?);
+    let stream = Stream::new_stream_encoder(&filters, Check::Crc32)?;
+    let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+    encoder.write_all(contents)?;
+    encoder.finish()
+}
+
+fn keep(directory: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let fresh = Nonce::random().map_err(|error| io::Error::other(error.to_string()))?;
+    let staged = directory.join(format!(".{}", auth::to_hex(&fresh.as_bytes()[..8])));
+    let written =
+        fs::write(&staged, contents).and_then(|()| fs::rename(&staged, directory.join(name)));
+    if written.is_err() {
+        let _ = fs::remove_file(&staged);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_packing_that_the_host_can_undo_is_taken() {
+        assert_eq!(Packing::best("sha256sum head xz gzip"), Packing::Xz);
+        assert_eq!(Packing::best("self dd gzip"), Packing::Gzip);
+        assert_eq!(Packing::best("self dd"), Packing::Plain);
+        assert_eq!(Packing::best("xzgrep"), Packing::Plain);
+    }
+
+    #[test]
+    fn xz_reads_back_what_was_packed() {
+        let contents: Vec<u8> = (0..100_000_u32)
+            .flat_map(|n| (n / 7).to_le_bytes())
+            .collect();
+        for arch in ["x86_64", "aarch64"] {
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("a.xz");
+            fs::write(&file, xz(&contents, arch).unwrap()).unwrap();
+            let output = std::process::Command::new("xz")
+                .arg("-dc")
+                .arg(&file)
+                .output()
+                .unwrap();
+            assert!(output.stdout == contents, "{arch}");
+        }
+    }
+}
