@@ -75,6 +75,13 @@ impl Process {
             .any(|bytes| contains(bytes, text.as_bytes()))
     }
 
+    /// Whether these are its arguments.
+    #[must_use]
+    pub fn has_args(&self, args: &[&str]) -> bool {
+        let text: String = args.iter().map(|arg| format!("{arg}\0")).collect();
+        self.cmdline == text.as_bytes()
+    }
+
     /// Its arguments as a line for people.
     #[must_use]
     pub fn line(&self) -> String {

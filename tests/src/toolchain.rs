@@ -17,23 +17,26 @@ pub(crate) fn install(at: &Path) -> PathBuf {
     };
     let sysroot = PathBuf::from(answer(&["--print", "sysroot"]));
     let host = answer(&["--print", "host-tuple"]);
+    for part in ["bin", "lib"] {
+        link_files(&sysroot.join(part), &at.join(part), false);
+    }
     let library = Path::new("lib/rustlib").join(host);
-    for part in [
-        Path::new("bin"),
-        Path::new("lib"),
-        &library,
-        &library.join("lib"),
-    ] {
-        must(std::fs::create_dir_all(at.join(part)), "make a directory");
-        let list = must(std::fs::read_dir(sysroot.join(part)), "read the toolchain");
-        for entry in list.flatten() {
-            if entry.path().is_file() {
-                let name = entry.file_name();
-                link_or_copy(&entry.path(), &at.join(part).join(name));
-            }
+    link_files(&sysroot.join(&library), &at.join(&library), true);
+    at.join("bin")
+}
+
+/// Links the files of a directory, or everything below it.
+fn link_files(from: &Path, to: &Path, deep: bool) {
+    must(std::fs::create_dir_all(to), "make a directory");
+    let list = must(std::fs::read_dir(from), "read the toolchain");
+    for entry in list.flatten() {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_file() {
+            link_or_copy(&path, &target);
+        } else if deep && path.is_dir() {
+            link_files(&path, &target, deep);
         }
     }
-    at.join("bin")
 }
 
 /// A hard link, or a copy where there can be none.

@@ -1,6 +1,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Process;
+use crate::processes::contains;
 
 /// The processes of a session on this machine, by what they do.
 #[derive(Debug, Clone)]
@@ -9,38 +10,39 @@ pub struct Tree {
     pub server: u32,
     /// The companion: the child of the server.
     pub companion: u32,
-    /// One for each call: the children of the companion.
-    pub supervisors: Vec<u32>,
+    /// The child of the companion that looks after the call.
+    pub supervisor: u32,
+    /// The one that waits for the next call, if it is there.
+    pub spare: Option<u32>,
 }
 
 impl Tree {
-    /// That of an olliesrv, if there is a call already.
+    /// That of an olliesrv, if its call runs already.
     pub(crate) fn below(olliesrv: u32) -> Option<Self> {
         let all = Process::all();
-        let children = |parent: u32| -> Vec<u32> {
-            all.iter()
-                .filter(|process| process.parent == parent)
-                // After fork and before exec, any process looks like its parent.
-                .filter(|process| crate::processes::contains(&process.cmdline, b"toolsrv\0serve"))
-                .map(|process| process.pid)
-                .collect()
-        };
-        let server = *children(olliesrv).first()?;
-        let companion = *children(server).first()?;
-        let supervisors = children(companion);
-        (!supervisors.is_empty()).then_some(Self {
+        let children = |parent: u32| all.iter().filter(move |process| process.parent == parent);
+        // After fork and before exec, a process looks like its parent.
+        let is_toolsrv = |process: &&Process| contains(&process.cmdline, b"toolsrv\0serve");
+        let server = children(olliesrv).find(is_toolsrv)?.pid;
+        let companion = children(server).find(is_toolsrv)?.pid;
+        let (busy, idle): (Vec<_>, Vec<_>) = children(companion)
+            .filter(is_toolsrv)
+            .map(|process| process.pid)
+            .partition(|&pid| children(pid).any(|process| !is_toolsrv(&process)));
+        Some(Self {
             server,
             companion,
-            supervisors,
+            supervisor: *busy.first()?,
+            spare: idle.first().copied(),
         })
     }
 
     /// All of them.
     #[must_use]
     pub fn all(&self) -> Vec<u32> {
-        [self.server, self.companion]
+        [self.server, self.companion, self.supervisor]
             .into_iter()
-            .chain(self.supervisors.iter().copied())
+            .chain(self.spare)
             .collect()
     }
 
