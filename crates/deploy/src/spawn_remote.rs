@@ -52,6 +52,7 @@ pub async fn spawn_remote(
         manifest: &manifest,
         tell,
         skip: Vec::new(),
+        packing: Packing::Xz,
         modern: true,
         number: 0,
     };
@@ -62,8 +63,9 @@ pub async fn spawn_remote(
         match attempt.run().await {
             Ok(started) => return Ok(started),
             Err(Trouble::OldSsh(_)) if attempt.modern => attempt.modern = false,
-            Err(Trouble::Root { root, .. }) if attempt.skip.len() < ROOTS_MAX => {
-                attempt.skip.push(root);
+            Err(Trouble::Packing { packing, .. }) => attempt.packing = packing,
+            Err(Trouble::Root { root, error }) if attempt.skip.len() < ROOTS_MAX => {
+                attempt.skip.push((root, error.to_string()));
             }
             Err(Trouble::Busy(_)) if busy < BUSY_MAX => {
                 busy += 1;
@@ -89,8 +91,10 @@ struct Attempt<'a> {
     plan: &'a Plan,
     manifest: &'a Manifest,
     tell: &'a (dyn Fn(&Step) + Sync),
-    /// Roots that failed.
-    skip: Vec<String>,
+    /// Roots that failed, and how.
+    skip: Vec<(String, String)>,
+    /// The best packing that has not failed.
+    packing: Packing,
     /// Whether ssh is believed to know the options of OpenSSH 8.7.
     modern: bool,
     number: u32,
@@ -109,7 +113,8 @@ struct Found {
 impl Attempt<'_> {
     async fn run(&self) -> Result<(Process, Channel), Trouble> {
         let boot = self.plan.boot().map_err(Error::Record)?;
-        let stage0 = Stage0::new(&boot.mark, self.manifest, &self.skip);
+        let skip: Vec<&str> = self.skip.iter().map(|(root, _)| root.as_str()).collect();
+        let stage0 = Stage0::new(&boot.mark, self.manifest, &skip.join("\n"));
         (self.tell)(&Step::Connecting);
         let (mut ssh, mut stream) = Ssh::start(self.remote, &stage0.command, self.modern)?;
         // If ssh has ended already, its answer below says why.
@@ -191,6 +196,8 @@ impl Attempt<'_> {
                     }
                 }
                 Answer::Refused { root, reason } => {
+                    let before = self.skip.iter().find(|(failed, _)| *failed == root);
+                    let reason = before.map_or(reason, |(_, reason)| reason.clone());
                     (self.tell)(&Step::Refused {
                         root: root.clone(),
                         reason: reason.clone(),
@@ -221,7 +228,7 @@ impl Attempt<'_> {
         root: String,
     ) -> Result<(), Trouble> {
         let entry = self.entry(found)?;
-        let packing = Packing::best(found.fact("tools"));
+        let packing = self.packing.best(found.fact("tools"));
         let bundle = self.plan.bundle.clone();
         let arch = found.fact("arch").to_owned();
         let kept = self.remote.packed.clone();
@@ -269,7 +276,11 @@ impl Attempt<'_> {
                     upload::forget(kept, entry.sha256());
                 }
                 let error = self.transfer(reason);
-                Err(Trouble::Root { root, error })
+                Err(match packing.simpler() {
+                    // The program that unpacks it there may be the reason.
+                    Some(packing) => Trouble::Packing { packing, error },
+                    None => Trouble::Root { root, error },
+                })
             }
             Ok(other) => Err(self.transfer(format!("unexpected answer {other:?}")).into()),
             Err(problem) => {

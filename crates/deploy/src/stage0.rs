@@ -16,8 +16,9 @@ pub(crate) struct Stage0 {
 }
 
 impl Stage0 {
-    /// `word` begins every line of the answer; `skip` are roots that failed.
-    pub(crate) fn new(word: &str, manifest: &Manifest, skip: &[String]) -> Self {
+    /// `word` begins every line of the answer; `skip` are roots that failed, a line
+    /// each.
+    pub(crate) fn new(word: &str, manifest: &Manifest, skip: &str) -> Self {
         let mut wanted = String::new();
         for entry in manifest.files() {
             let arch = entry
@@ -32,7 +33,7 @@ impl Stage0 {
             "ollie_n={} ollie_w={} ollie_s={}\n",
             quoted(word),
             quoted(wanted.trim_end()),
-            quoted(&skip.join("\n"))
+            quoted(skip)
         );
         for line in SCRIPT.lines().map(str::trim_start) {
             if !line.starts_with('#') {

@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 
 use crate::ssh::Ssh;
-use crate::{Error, Remote, SshFailure};
+use crate::{Error, Packing, Remote, SshFailure};
 
 /// Why an attempt failed, and whether another one may go better.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) enum Trouble {
     OldSsh(Error),
     /// sshd takes no more connections just now.
     Busy(Error),
+    /// It did not arrive well; this packing is left to try.
+    Packing { packing: Packing, error: Error },
     /// Something is wrong with this root of the host.
     Root { root: String, error: Error },
 }
@@ -30,6 +32,7 @@ impl Trouble {
             Self::Final(error)
             | Self::OldSsh(error)
             | Self::Busy(error)
+            | Self::Packing { error, .. }
             | Self::Root { error, .. } => error,
         }
     }
