@@ -78,6 +78,13 @@ pub enum Step {
 pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
     let subreaper = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let signals = sys::sigchld_fd();
+    // Done while nobody waits for it, and only if no policy would keep what
+    // is given up here. If it fails, the child gives it up by itself.
+    if policies.iter().all(Enforcement::is_confined)
+        && let Some(policy) = policies.first()
+    {
+        let _ = policy.lighten_spawner();
+    }
     let Some((command, stdio)) = receive_command(control) else {
         return;
     };
