@@ -65,6 +65,17 @@ pub(crate) fn build(place: &Place, options: &Build, voice: Voice) -> Result<Dist
     Ok(dist)
 }
 
+/// Builds, then measures what was built.
+pub(crate) fn bench(place: &Place, arguments: &[OsString]) -> Result<(), Failure> {
+    build(place, &Build::default(), Voice::Quiet)?;
+    let mut bench = place.cargo(&place.root, &place.target);
+    bench
+        .args(["run", "--quiet", "--release", "--package", "ollie-bench", "--"])
+        .args(arguments)
+        .env("OLLIE_DIST", place.dist());
+    step::run(&mut bench)
+}
+
 /// Builds, then becomes olliesrv: its process, its signals, its status.
 pub(crate) fn run(place: &Place, arguments: Vec<OsString>) -> Result<(), Failure> {
     let dist = build(place, &Build::default(), Voice::Quiet)?;

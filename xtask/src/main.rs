@@ -60,6 +60,7 @@ fn run() -> Result<(), Failure> {
         }
         Command::Build(build) => dist::build(&place, &build, Voice::Loud).map(drop),
         Command::Run(arguments) => dist::run(&place, arguments),
+        Command::Bench(arguments) => dist::bench(&place, &arguments),
         Command::Musl => musl::prepare(&place).map(drop),
         Command::Reproducible(wish) => reproducible::twice(&place, wish),
         Command::Test { full } => suite::run(&place, full),

@@ -14,6 +14,8 @@ usage: cargo xtask build [--libc auto|gnu|musl] [--toolsrv OS-ARCH=FILE]...
                             builds, then becomes `olliesrv ARGUMENTS`
        cargo xtask test [--full]
                             every test; --full also the ones that take long
+       cargo xtask bench [ROUNDS]
+                            what the hot paths cost, each beside a reference
        cargo xtask reproducible [--libc auto|gnu|musl]
                             builds toolsrv in two directories and compares
        cargo xtask musl     builds the musl std from Debian's source packages,
@@ -26,6 +28,7 @@ pub(crate) enum Command {
     Help,
     Build(Build),
     Run(Vec<OsString>),
+    Bench(Vec<OsString>),
     Musl,
     Reproducible(Wish),
     Test { full: bool },
@@ -55,6 +58,9 @@ pub(crate) fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
             rest.remove(0);
         }
         return Ok(Command::Run(rest));
+    }
+    if command == "bench" {
+        return Ok(Command::Bench(args.raw_args()?.collect()));
     }
     while let Some(arg) = args.next()? {
         match (command.as_str(), arg) {
