@@ -9,10 +9,13 @@
 //! directory of a session may be left in it; that holds for every test, also
 //! for those that are about something else.
 //!
+//! A host that ssh reaches is a [`Devbox`]: a real sshd on loopback.
+//!
 //! The binaries are those of the directory that `OLLIE_DIST` names
 //! ([`Dist`]). What cannot be tested here is never passed over in silence:
 //! [`gap`].
 
+mod devbox;
 mod dist;
 mod gap;
 mod invocation;
@@ -26,6 +29,7 @@ mod user;
 mod watchdog;
 mod world;
 
+pub use devbox::{Devbox, DevboxBuilder};
 pub use dist::{Dist, workspace};
 pub use gap::gap;
 pub use invocation::Invocation;

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use ollie_protocol::Obstacle;
+
 /// Why there is no ready toolsrv.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -47,8 +49,13 @@ pub enum Error {
     #[error("toolsrv did not become ready: {0}")]
     NotReady(String),
     /// It answered that it will not serve this session, and why.
-    #[error("toolsrv refused to start: {0}")]
-    Refused(String),
+    #[error("toolsrv refused to start: {reason}")]
+    Refused {
+        /// What stands in the way.
+        kind: Obstacle,
+        /// toolsrv's own words.
+        reason: String,
+    },
     /// A record could not be made.
     #[error("boot record")]
     Record(#[source] ollie_protocol::Error),

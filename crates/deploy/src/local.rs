@@ -72,7 +72,7 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
                 nonce,
             },
         )),
-        Ok(Ready::Refused { reason }) => Err(Error::Refused(reason)),
+        Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
         Err(Error::NotReady(problem)) => {
             Err(Error::NotReady(last_words(problem, &mut child).await))
         }

@@ -31,7 +31,7 @@ pub(crate) async fn read_ready(
         }
     };
     match serde_json::from_slice(&line) {
-        Ok(Ready::Refused { reason }) => Err(Error::Refused(reason)),
+        Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
         Ok(ready) => Ok(ready),
         Err(error) => Err(Error::NotReady(format!("its ready line: {error}"))),
     }
@@ -91,8 +91,8 @@ mod tests {
     #[tokio::test]
     async fn what_an_rc_file_prints_is_passed_over_and_what_follows_is_left() {
         let (ready, rest) =
-            read(b"Welcome!\nm-2 m-1 {\"refused\":{\"reason\":\"no\"}}\nrest").await;
-        assert!(matches!(ready, Err(Error::Refused(reason)) if reason == "no"));
+            read(b"Welcome!\nm-2 m-1 {\"refused\":{\"kind\":\"other\",\"reason\":\"no\"}}\nrest").await;
+        assert!(matches!(ready, Err(Error::Refused { reason, .. }) if reason == "no"));
         assert_eq!(rest, b"rest");
     }
 

@@ -129,7 +129,9 @@ impl Attempt<'_> {
             Ok(Ready::Ready {
                 nonce, pid, socket, ..
             }) => (nonce, pid, socket),
-            Ok(Ready::Refused { reason }) => return Err(Error::Refused(reason).into()),
+            Ok(Ready::Refused { kind, reason }) => {
+                return Err(Error::Refused { kind, reason }.into());
+            }
             Err(Error::NotReady(problem)) => {
                 return Err(self.not_ready(&mut ssh, problem, found).await);
             }
