@@ -34,6 +34,8 @@ pub(crate) struct Call {
     stderr: pipe::Receiver,
     output: Mutex<Output>,
     phase: watch::Sender<Phase>,
+    /// The process, once it runs: it may have ended before anybody looks.
+    pid: OnceLock<u32>,
     /// Sent whenever there is more to see in the logs.
     grown: watch::Sender<()>,
     /// First of the qid paths of its directory.
@@ -97,6 +99,7 @@ impl Call {
             stderr: running.stderr,
             output: Mutex::default(),
             phase: watch::Sender::new(Phase::Starting),
+            pid: OnceLock::new(),
             grown: watch::Sender::new(()),
             path: session.fresh_paths(PATHS),
             started: Instant::now(),
@@ -144,7 +147,15 @@ impl Call {
         self.phase.subscribe()
     }
 
+    /// The process of the command, if it has ever run.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.pid.get().copied()
+    }
+
     pub(crate) fn set_phase(&self, phase: Phase) {
+        if let Phase::Running(pid) = phase {
+            self.pid.get_or_init(|| pid);
+        }
         self.phase.send_replace(phase);
     }
 

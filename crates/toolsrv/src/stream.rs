@@ -59,7 +59,8 @@ impl EventStream {
             }
             tokio::select! {
                 _ = phases.changed() => {}
-                () = self.call.output_ready() => {}
+                // Output waits for the news that there is a process.
+                () = self.call.output_ready(), if phase != Phase::Starting => {}
             }
         }
     }
@@ -73,8 +74,11 @@ impl EventStream {
             if cursor.ended {
                 return Some(Bytes::new());
             }
-            if let Phase::Running(pid) = phase
-                && !cursor.started
+            if phase == Phase::Starting {
+                return None;
+            }
+            if !cursor.started
+                && let Some(pid) = self.call.pid()
             {
                 cursor.started = true;
                 cursor.line(&Event::Started { pid });
