@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use ollie_protocol::{FailureKind, ToolResult};
+use ollie_protocol::{FailureKind, Obstacle, ToolResult};
 
 use crate::error::Error;
 use crate::printable::printable;
@@ -81,7 +81,11 @@ fn of_deploy(error: &ollie_deploy::Error) -> u8 {
     use ollie_deploy::{Error as Deploy, SshFailure};
     match error {
         Deploy::Target { .. } => USAGE,
-        Deploy::Refused(reason) if reason.starts_with("working directory") => WORKING_DIRECTORY,
+        Deploy::Refused { kind, .. } => match kind {
+            Obstacle::WorkingDirectory => WORKING_DIRECTORY,
+            Obstacle::Policy => POLICY,
+            Obstacle::Other => NO_TOOLSRV,
+        },
         Deploy::Ssh { failure, .. } => match failure {
             SshFailure::Authentication | SshFailure::HostKey => NOT_LET_IN,
             _ => UNREACHABLE,

@@ -112,9 +112,23 @@ pub enum Ready {
     },
     /// toolsrv ends; nothing was started.
     Refused {
-        /// What is wrong and what to do.
+        /// For programs: what stands in the way.
+        kind: Obstacle,
+        /// For people: what is wrong and what to do.
         reason: String,
     },
+}
+
+/// What kept toolsrv from serving a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Obstacle {
+    /// The working directory of the boot record is missing or closed to us.
+    WorkingDirectory,
+    /// The policy cannot be understood, or not on this host.
+    Policy,
+    /// Anything else.
+    Other,
 }
 
 fn key_to_hex<S: Serializer>(key: &Key, serializer: S) -> Result<S::Ok, S::Error> {

@@ -16,6 +16,7 @@
 pub mod auth;
 mod boot;
 mod call;
+mod call_reader;
 mod error;
 mod event;
 mod facts;
@@ -23,14 +24,17 @@ pub mod limits;
 mod octets;
 mod report;
 mod result;
+mod status;
 pub mod tree;
 
 pub use auth::{Key, Nonce, Proof};
-pub use boot::{Boot, Ready};
+pub use boot::{Boot, Obstacle, Ready};
 pub use call::{CallId, EventFormat, ShellArgs, ToolCall};
+pub use call_reader::CallReader;
 pub use error::Error;
 pub use event::{Event, Stream};
 pub use facts::{GitFacts, HostFacts, Landlock, VersionRecord};
 pub use octets::Octets;
 pub use report::{Denial, DenialSource, Enforced, SandboxReport};
 pub use result::{Exit, Failure, FailureKind, ToolResult, Truncation};
+pub use status::{CallState, CallStatus, LogState, LogStates};

@@ -35,6 +35,10 @@ pub const GRACE: Duration = Duration::from_millis(2000);
 /// Calls that run at the same time in one session.
 pub const CALLS_MAX: usize = 256;
 
+/// How many call ids a session remembers at least, those of calls that have
+/// been forgotten included. An id among them is never started a second time.
+pub const IDS_REMEMBERED: usize = 4096;
+
 /// Whether `name` may stand as a call id, a session name or an agent name.
 ///
 /// An agent name may also start with `@`, which marks the person's own side

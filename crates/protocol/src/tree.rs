@@ -15,5 +15,14 @@ pub const PROC: &str = "proc";
 /// Clone file: write a call, read its events.
 pub const NEW: &str = "new";
 
+/// Clone file: write a call, read its id; the call goes on after the clunk.
+pub const NEW_BG: &str = "new.bg";
+/// One line of JSON for each call that is remembered.
+pub const INDEX: &str = "index";
+/// A call's state, and its result once there is one, JSON.
+pub const CALL_STATUS: &str = "status";
+/// Read it to wait for a call's result.
+pub const WAIT: &str = "wait";
+
 /// Path of the clone file, as a walk.
 pub const PROC_NEW: [&str; 2] = [PROC, NEW];

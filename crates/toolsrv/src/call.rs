@@ -1,13 +1,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ninep_rs::Refusal;
 use ollie_exec::{Control, Order, Running, Step};
 use ollie_protocol::{
-    CallId, EventFormat, Exit, Failure, FailureKind, Octets, Stream, ToolCall, ToolResult,
-    Truncation, limits,
+    CallId, CallState, CallStatus, EventFormat, Exit, Failure, FailureKind, Octets, Stream,
+    ToolCall, ToolResult, Truncation, limits,
 };
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -19,6 +19,9 @@ use crate::stdin::Stdin;
 /// Qid paths of a call's directory and its files.
 const PATHS: u64 = 16;
 
+/// How much output is taken at once when nobody reads it.
+const PUMP: usize = 64 * 1024;
+
 /// How much of standard error is looked at for denials.
 const STDERR_TAIL: usize = 8 * 1024;
 
@@ -29,6 +32,8 @@ pub(crate) struct Call {
     cwd: Octets,
     sandbox: Arc<Sandbox>,
     control: Control,
+    /// Whether it goes on without a reader of its events.
+    background: bool,
     stdin: Option<Arc<Stdin>>,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
@@ -41,6 +46,7 @@ pub(crate) struct Call {
     /// First of the qid paths of its directory.
     path: u64,
     started: Instant,
+    started_at: SystemTime,
     ended: Mutex<Ended>,
     result: OnceLock<ToolResult>,
 }
@@ -87,6 +93,7 @@ impl Call {
         argv: Vec<Octets>,
         cwd: Octets,
         running: Running,
+        background: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             spec,
@@ -94,6 +101,7 @@ impl Call {
             cwd,
             sandbox: Arc::clone(&session.sandbox),
             control: running.control,
+            background,
             stdin: running.stdin.map(Stdin::new),
             stdout: running.stdout,
             stderr: running.stderr,
@@ -103,6 +111,7 @@ impl Call {
             grown: watch::Sender::new(()),
             path: session.fresh_paths(PATHS),
             started: Instant::now(),
+            started_at: SystemTime::now(),
             ended: Mutex::default(),
             result: OnceLock::new(),
         })
@@ -130,6 +139,28 @@ impl Call {
 
     pub(crate) fn started(&self) -> Instant {
         self.started
+    }
+
+    /// What the files `proc/index` and `status` say of it.
+    pub(crate) fn status(&self) -> CallStatus {
+        let (state, pid) = match self.phase() {
+            _ if self.is_finished() => (CallState::Finished, None),
+            Phase::Starting => (CallState::Starting, None),
+            Phase::Running(pid) => (CallState::Running, Some(pid)),
+            Phase::Ended => (CallState::Ended, None),
+        };
+        let since_epoch = self.started_at.duration_since(SystemTime::UNIX_EPOCH);
+        CallStatus {
+            id: self.spec.id.clone(),
+            tool: self.spec.tool.clone(),
+            state,
+            background: self.background,
+            started: since_epoch.map_or(0, |since| since.as_secs()),
+            pid,
+            exit: self.result().and_then(|result| result.exit),
+            logs: None,
+            result: None,
+        }
     }
 
     pub(crate) fn grace(&self) -> Duration {
@@ -248,10 +279,23 @@ impl Call {
         }
     }
 
-    /// Reads the rest of the output into the logs, for a call whose client is
-    /// gone.
+    /// Reads the output into the logs for ever: without it a call that nobody
+    /// reads from would stop at the first full pipe.
+    pub(crate) async fn pump(&self) {
+        loop {
+            while self.take_output(PUMP).is_some() {
+                // A command that never stops writing must not keep everything
+                // else from running.
+                tokio::task::yield_now().await;
+            }
+            self.output_ready().await;
+        }
+    }
+
+    /// Reads the rest of the output into the logs, for a call that nobody
+    /// reads from any more.
     pub(crate) fn drain(&self) {
-        while self.take_output(64 * 1024).is_some() {}
+        while self.take_output(PUMP).is_some() {}
     }
 
     /// One of the logs.
@@ -290,8 +334,8 @@ impl Call {
                 && !ended.timed_out
                 && !ended.cancelled;
             let (content, truncation) = match self.spec.events {
-                EventFormat::Raw => (String::new(), None),
-                EventFormat::Json => {
+                EventFormat::Raw if !self.background => (String::new(), None),
+                EventFormat::Raw | EventFormat::Json => {
                     let (text, kept) = output.both.text(limits::CONTENT_MAX);
                     let total = output.both.total();
                     let truncation = (kept < total).then(|| Truncation {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use ninep_rs::{Answer, File, Refusal};
 use ollie_exec::Command;
-use ollie_protocol::{Octets, ShellArgs, ToolCall, limits};
+use ollie_protocol::{CallReader, Octets, ShellArgs, ToolCall, limits};
 use tokio::sync::{Notify, watch};
 
 use crate::call::Call;
@@ -12,48 +12,72 @@ use crate::driver;
 use crate::session::Session;
 use crate::stream::EventStream;
 
-/// The open half of `proc/new`: takes a tool call, then standard input, and
-/// gives events. Dropping it cancels the call.
+/// The open half of `proc/new` and of `proc/new.bg`: takes a tool call, then
+/// standard input. From the first come events, and dropping it cancels the
+/// call; from the second comes the call's id, and the call goes on.
 ///
 /// The write that completes the call takes no more than the call: its count
 /// says where the standard input begins that came with it.
 pub(crate) struct CallFile {
     session: Arc<Session>,
+    background: bool,
     state: Mutex<State>,
     /// True once the call has begun or was refused.
     ready: watch::Sender<bool>,
 }
 
 enum State {
-    /// JSON that is not complete yet.
-    Collecting(Vec<u8>),
+    /// A call that is not complete yet.
+    Collecting(CallReader),
     /// A write is starting the call.
     Starting,
     /// The call runs, or ran.
-    Begun(Arc<EventStream>),
+    Begun(Begun),
     /// The call was refused; every later request says why.
     Refused(Refusal),
 }
 
+#[derive(Clone)]
+enum Begun {
+    Foreground(Arc<EventStream>),
+    Background(Arc<Call>),
+}
+
+impl Begun {
+    fn call(&self) -> &Arc<Call> {
+        match self {
+            Self::Foreground(stream) => stream.call(),
+            Self::Background(call) => call,
+        }
+    }
+}
+
 impl CallFile {
-    pub(crate) fn new(session: &Arc<Session>) -> Arc<Self> {
+    pub(crate) fn new(session: &Arc<Session>, background: bool) -> Arc<Self> {
         Arc::new(Self {
             session: Arc::clone(session),
-            state: Mutex::new(State::Collecting(Vec::new())),
+            background,
+            state: Mutex::new(State::Collecting(CallReader::default())),
             ready: watch::Sender::new(false),
         })
     }
 
     async fn take(self: Arc<Self>, data: Bytes) -> Result<u32, Refusal> {
-        if let Some(stream) = self.begun()? {
+        let whole = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        if let Some(begun) = self.begun()? {
+            let call = begun.call();
             if data.is_empty() {
-                stream.call().end_stdin();
+                call.end_stdin();
                 return Ok(0);
             }
-            return stream.call().stdin()?.write(data).await;
+            // The newline that ends a line of JSON may come in a write of its own.
+            if !call.spec().stdin && data.iter().all(u8::is_ascii_whitespace) {
+                return Ok(whole);
+            }
+            return call.stdin()?.write(data).await;
         }
         let Some((call, taken)) = self.collect(&data)? else {
-            return Ok(u32::try_from(data.len()).unwrap_or(u32::MAX));
+            return Ok(whole);
         };
         // A task of its own: a flush of this write must not leave a call that
         // has half begun.
@@ -66,27 +90,17 @@ impl CallFile {
     /// `data` belong to it.
     fn collect(&self, data: &[u8]) -> Result<Option<(ToolCall, u32)>, Refusal> {
         let mut state = self.state();
-        let State::Collecting(json) = &mut *state else {
+        let State::Collecting(reader) = &mut *state else {
             return Err(Refusal::new("the call is being started"));
         };
-        let before = json.len();
-        let parsed = if before + data.len() > limits::CALL_MAX {
-            Err(Refusal::new(format!(
-                "tool call is too long: at most {} bytes",
-                limits::CALL_MAX
-            )))
-        } else {
-            json.extend_from_slice(data);
-            parse(json)
-        };
-        match parsed {
+        match reader.push(data) {
             Ok(None) => Ok(None),
-            Ok(Some((call, end))) => {
+            Ok(Some((call, taken))) => {
                 *state = State::Starting;
-                let taken = u32::try_from(end.saturating_sub(before)).unwrap_or(u32::MAX);
-                Ok(Some((call, taken)))
+                Ok(Some((call, u32::try_from(taken).unwrap_or(u32::MAX))))
             }
-            Err(refusal) => {
+            Err(error) => {
+                let refusal = refused(&error);
                 *state = State::Refused(refusal.clone());
                 drop(state);
                 self.ready.send_replace(true);
@@ -96,12 +110,24 @@ impl CallFile {
     }
 
     async fn begin(self: Arc<Self>, call: ToolCall) {
-        let state = match start(&self.session, call).await {
-            Ok(stream) => State::Begun(Arc::new(stream)),
+        let state = match self.start(call).await {
+            Ok(begun) => State::Begun(begun),
             Err(refusal) => State::Refused(refusal),
         };
         *self.state() = state;
         self.ready.send_replace(true);
+    }
+
+    async fn start(&self, call: ToolCall) -> Result<Begun, Refusal> {
+        let call = start(&self.session, call, self.background).await?;
+        Ok(if self.background {
+            tokio::spawn(driver::drive_alone(Arc::clone(&call)));
+            Begun::Background(call)
+        } else {
+            let gone = Arc::new(Notify::new());
+            tokio::spawn(driver::drive(Arc::clone(&call), Arc::clone(&gone)));
+            Begun::Foreground(Arc::new(EventStream::new(call, gone)))
+        })
     }
 
     /// Returns when the call has begun or was refused.
@@ -111,19 +137,25 @@ impl CallFile {
         let _ = ready.wait_for(|ready| *ready).await;
     }
 
-    /// The call's events if it has begun.
-    fn begun(&self) -> Result<Option<Arc<EventStream>>, Refusal> {
+    /// The call if it has begun.
+    fn begun(&self) -> Result<Option<Begun>, Refusal> {
         match &*self.state() {
-            State::Begun(stream) => Ok(Some(Arc::clone(stream))),
+            State::Begun(begun) => Ok(Some(begun.clone())),
             State::Refused(refusal) => Err(refusal.clone()),
             State::Collecting(_) | State::Starting => Ok(None),
         }
     }
 
-    async fn events(self: Arc<Self>, count: u32) -> Result<Bytes, Refusal> {
+    async fn give(self: Arc<Self>, offset: u64, count: u32) -> Result<Bytes, Refusal> {
         self.wait().await;
         match self.begun()? {
-            Some(stream) => stream.read(count).await,
+            Some(Begun::Foreground(stream)) => stream.read(count).await,
+            Some(Begun::Background(call)) => {
+                let line = Bytes::from(format!("{}\n", call.id()));
+                let start = usize::try_from(offset).map_or(line.len(), |at| at.min(line.len()));
+                let end = start.saturating_add(count as usize).min(line.len());
+                Ok(line.slice(start..end))
+            }
             None => Ok(Bytes::new()),
         }
     }
@@ -134,8 +166,8 @@ impl CallFile {
 }
 
 impl File for CallFile {
-    fn read(self: Arc<Self>, _offset: u64, count: u32) -> Answer<Bytes> {
-        Box::pin(self.events(count))
+    fn read(self: Arc<Self>, offset: u64, count: u32) -> Answer<Bytes> {
+        Box::pin(self.give(offset, count))
     }
 
     fn write(self: Arc<Self>, _offset: u64, data: Bytes) -> Answer<u32> {
@@ -143,45 +175,25 @@ impl File for CallFile {
     }
 }
 
-/// The first JSON value and where it ends; `None` while it is incomplete.
-fn parse(json: &[u8]) -> Result<Option<(ToolCall, usize)>, Refusal> {
-    let mut values = serde_json::Deserializer::from_slice(json).into_iter::<ToolCall>();
-    let call = match values.next() {
-        None => return Ok(None),
-        Some(Err(error)) if error.is_eof() => return Ok(None),
-        Some(Err(error)) => return Err(Refusal::new(format!("malformed tool call: {error}"))),
-        Some(Ok(call)) => call,
-    };
-    let end = values.byte_offset();
-    call.validate()
-        .map_err(|error| Refusal::new(error.to_string()))?;
-    if call.stdin {
-        return Ok(Some((call, end)));
-    }
-    let rest = json.get(end..).unwrap_or_default();
-    if rest.iter().any(|byte| !byte.is_ascii_whitespace()) {
-        return Err(Refusal::new(
-            "something follows the tool call: for standard input set stdin in it",
-        ));
-    }
-    Ok(Some((call, json.len())))
+/// An error with its cause, as the text of an answer.
+fn refused(error: &dyn std::error::Error) -> Refusal {
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    Refusal::new(format!("{error}{}", cause.unwrap_or_default()))
 }
 
 /// Starts a call of the one tool there is.
-async fn start(session: &Arc<Session>, call: ToolCall) -> Result<EventStream, Refusal> {
+async fn start(
+    session: &Arc<Session>,
+    call: ToolCall,
+    background: bool,
+) -> Result<Arc<Call>, Refusal> {
     if call.tool != "shell" {
         return Err(Refusal::new(format!(
             "no tool named {:?} here: there is shell",
             call.tool
         )));
     }
-    let argv = ShellArgs::parse(&call.args).map_err(|error| {
-        let mut text = error.to_string();
-        if let Some(cause) = std::error::Error::source(&error) {
-            text = format!("{text}: {cause}");
-        }
-        Refusal::new(text)
-    })?;
+    let argv = ShellArgs::parse(&call.args).map_err(|error| refused(&error))?;
     let confinement =
         session.sandbox.confinement.as_ref().map_err(|reason| {
             Refusal::new(format!("no call is run without a sandbox: {reason}"))
@@ -205,18 +217,15 @@ async fn start(session: &Arc<Session>, call: ToolCall) -> Result<EventStream, Re
         policy: confinement.policy,
         grace_ms: u64::try_from(grace).unwrap_or(u64::MAX),
     };
-    let failed = |error: ollie_exec::Error| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        Refusal::new(format!("{error}{}", cause.unwrap_or_default()))
-    };
+    // Before anything is started: a second call of this id must not run, not
+    // even for a moment.
+    let claim = session.calls.claim(&call.id)?;
     let running = session
         .spawner
         .spawn(&command, call.stdin)
         .await
-        .map_err(failed)?;
-    let call = Call::new(session, call, argv, cwd, running);
-    session.calls.add(&call)?;
-    let gone = Arc::new(Notify::new());
-    tokio::spawn(driver::drive(Arc::clone(&call), Arc::clone(&gone)));
-    Ok(EventStream::new(call, gone))
+        .map_err(|error| refused(&error))?;
+    let call = Call::new(session, call, argv, cwd, running, background);
+    claim.redeem(&call);
+    Ok(call)
 }

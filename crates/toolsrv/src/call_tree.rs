@@ -3,13 +3,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ninep_rs::{Answer, Directory, File, Listing, Node, OpenMode, Qid, Refusal, Stat, answer};
 use ollie_exec::Order;
-use ollie_protocol::{Stream, tree};
-use serde::Serialize;
+use ollie_protocol::{CallStatus, LogStates, Stream, tree};
 
-use crate::call::{Call, Phase};
+use crate::call::Call;
 use crate::call_file::CallFile;
 use crate::live::{Live, line};
-use crate::log::At;
+use crate::log_file::LogFile;
 use crate::session::Session;
 
 /// The directory `proc`: the clone file, and a directory for each call that
@@ -17,18 +16,20 @@ use crate::session::Session;
 pub(crate) struct Proc {
     session: Arc<Session>,
     qid: Qid,
-    new: Arc<New>,
+    files: [Arc<dyn Node>; 3],
 }
 
 impl Proc {
     pub(crate) fn new(session: &Arc<Session>, path: u64) -> Self {
+        let calls = Arc::clone(session);
         Self {
             session: Arc::clone(session),
             qid: Qid::directory(path),
-            new: Arc::new(New {
-                session: Arc::clone(session),
-                qid: Qid::file(path + 1),
-            }),
+            files: [
+                New::node(session, tree::NEW, path + 1),
+                New::node(session, tree::NEW_BG, path + 2),
+                Live::node(tree::INDEX, path + 3, move || index(&calls)),
+            ],
         }
     }
 }
@@ -43,28 +44,47 @@ impl Node for Proc {
     }
 
     fn walk(&self, name: &str) -> Result<Arc<dyn Node>, Refusal> {
-        if name == tree::NEW {
-            return Ok(Arc::clone(&self.new) as Arc<dyn Node>);
+        if let Some(file) = self.files.iter().find(|file| file.stat().name == name) {
+            return Ok(Arc::clone(file));
         }
         let call = self.session.calls.get(name).ok_or(Refusal::not_found())?;
         Ok(directory(&call))
     }
 
     fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        let (session, new) = (Arc::clone(&self.session), Arc::clone(&self.new));
+        let (session, files) = (Arc::clone(&self.session), self.files.clone());
         Ok(Arc::new(Listing::new(move || {
             let calls = session.calls.all();
-            std::iter::once(new.stat())
+            files
+                .iter()
+                .map(|file| file.stat())
                 .chain(calls.iter().map(|call| directory(call).stat()))
                 .collect()
         })))
     }
 }
 
-/// The clone file: each open of it is another call.
+/// The file `index`: a line for each call.
+fn index(session: &Session) -> Vec<u8> {
+    let calls = session.calls.all();
+    calls.iter().flat_map(|call| line(&call.status())).collect()
+}
+
+/// A clone file: each open of it is another call.
 struct New {
     session: Arc<Session>,
+    name: &'static str,
     qid: Qid,
+}
+
+impl New {
+    fn node(session: &Arc<Session>, name: &'static str, path: u64) -> Arc<dyn Node> {
+        Arc::new(Self {
+            session: Arc::clone(session),
+            name,
+            qid: Qid::file(path),
+        })
+    }
 }
 
 impl Node for New {
@@ -73,11 +93,11 @@ impl Node for New {
     }
 
     fn stat(&self) -> Stat {
-        Stat::new(tree::NEW, self.qid, 0o666)
+        Stat::new(self.name, self.qid, 0o666)
     }
 
     fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        Ok(CallFile::new(&self.session))
+        Ok(CallFile::new(&self.session, self.name == tree::NEW_BG))
     }
 }
 
@@ -88,14 +108,7 @@ fn directory(call: &Arc<Call>) -> Arc<dyn Node> {
         let call = Arc::clone(call);
         Live::node(name, path, move || show(&call))
     };
-    let log = |name, path, stream| {
-        Arc::new(LogFile {
-            call: Arc::clone(call),
-            name,
-            path,
-            stream,
-        }) as Arc<dyn Node>
-    };
+    let log = |name, path, stream| LogFile::node(call, name, path, stream);
     let other = |name, path, mode, kind| {
         Arc::new(Special {
             call: Arc::clone(call),
@@ -108,113 +121,28 @@ fn directory(call: &Arc<Call>) -> Arc<dyn Node> {
         at,
         vec![
             json("call", at + 1, |call| line(call.spec())),
-            json("status", at + 2, |call| line(&Status::of(call))),
-            other("ctl", at + 3, 0o222, Kind::Ctl),
+            json(tree::CALL_STATUS, at + 2, |call| line(&status(call))),
+            other(tree::CTL, at + 3, 0o222, Kind::Ctl),
             other("stdin", at + 4, 0o222, Kind::Stdin),
             log("stdout", at + 5, Some(Stream::Stdout)),
             log("stderr", at + 6, Some(Stream::Stderr)),
             log("output", at + 7, None),
-            other("wait", at + 8, 0o444, Kind::Wait),
+            other(tree::WAIT, at + 8, 0o444, Kind::Wait),
         ],
     ))
 }
 
 /// The file `status` of a call.
-#[derive(Serialize)]
-struct Status<'a> {
-    id: &'a str,
-    tool: &'a str,
-    /// `starting`, `running`, `ended` (its output is still being read) or
-    /// `finished`.
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    running_ms: u128,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a ollie_protocol::ToolResult>,
-}
-
-impl<'a> Status<'a> {
-    fn of(call: &'a Call) -> Self {
-        let (state, pid) = match call.phase() {
-            _ if call.is_finished() => ("finished", None),
-            Phase::Starting => ("starting", None),
-            Phase::Running(pid) => ("running", Some(pid)),
-            Phase::Ended => ("ended", None),
-        };
-        Self {
-            id: call.id().as_str(),
-            tool: &call.spec().tool,
-            state,
-            pid,
-            running_ms: call.started().elapsed().as_millis(),
-            result: call.result(),
-        }
-    }
-}
-
-/// A bounded copy of a call's output. At the end, a read waits for more or
-/// for the end of the call.
-struct LogFile {
-    call: Arc<Call>,
-    name: &'static str,
-    path: u64,
-    stream: Option<Stream>,
-}
-
-impl LogFile {
-    fn length(&self) -> u64 {
-        self.call.with_log(self.stream, |log| log.total())
-    }
-}
-
-impl Node for LogFile {
-    fn qid(&self) -> Qid {
-        Qid {
-            kind: Qid::APPEND,
-            version: u32::try_from(self.length() & 0xFFFF_FFFF).unwrap_or(0),
-            path: self.path,
-        }
-    }
-
-    fn stat(&self) -> Stat {
-        Stat::new(self.name, self.qid(), 0o444).with_length(self.length())
-    }
-
-    fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        Ok(Arc::new(LogReader {
-            call: Arc::clone(&self.call),
-            stream: self.stream,
-        }))
-    }
-}
-
-struct LogReader {
-    call: Arc<Call>,
-    stream: Option<Stream>,
-}
-
-impl File for LogReader {
-    fn read(self: Arc<Self>, offset: u64, count: u32) -> Answer<Bytes> {
-        Box::pin(async move {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            loop {
-                // Asked for before the log is looked at, so that what comes
-                // in between wakes this.
-                let changed = self.call.changed();
-                let at = self.call.with_log(self.stream, |log| log.at(offset, count));
-                match at {
-                    At::Bytes(bytes) => return Ok(bytes),
-                    At::Dropped(next) => {
-                        return Err(Refusal::new(format!(
-                            "bytes {offset} to {next} of this log were dropped: read from {next}"
-                        )));
-                    }
-                    At::End if self.call.is_finished() => return Ok(Bytes::new()),
-                    At::End => changed.await,
-                }
-            }
-        })
+fn status(call: &Call) -> CallStatus {
+    let log = |stream| call.with_log(stream, |log| log.state());
+    CallStatus {
+        logs: Some(LogStates {
+            stdout: log(Some(Stream::Stdout)),
+            stderr: log(Some(Stream::Stderr)),
+            output: log(None),
+        }),
+        result: call.result().cloned().map(Box::new),
+        ..call.status()
     }
 }
 
@@ -286,7 +214,14 @@ impl File for Opened {
     }
 }
 
-/// A word written to `ctl`.
+/// A word written to `ctl`, one a write.
+///
+/// - `int`, `term`: SIGINT, SIGTERM to the command's process group.
+/// - `end`: ends the tree: SIGTERM, the call's grace, SIGKILL.
+/// - `kill`: ends the tree at once.
+/// - `eof`: ends standard input.
+///
+/// To a call that has ended they do nothing.
 async fn command(call: &Call, word: &[u8]) -> Result<(), Refusal> {
     let signal = match word.trim_ascii() {
         b"int" => rustix::process::Signal::INT,

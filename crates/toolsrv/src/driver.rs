@@ -12,6 +12,36 @@ use crate::call::{Call, Phase};
 ///
 /// `gone` is notified when nobody reads the call's events any more.
 pub(crate) async fn drive(call: Arc<Call>, gone: Arc<Notify>) {
+    let unread = follow(&call, Some(&gone)).await;
+    if !unread {
+        // The reader finishes the call when it has read everything; if it
+        // goes away before that, this task does.
+        let mut phases = call.phases();
+        tokio::select! {
+            () = gone.notified() => {}
+            _ = phases.wait_for(|_| call.is_finished()) => return,
+        }
+    }
+    finish(&call);
+}
+
+/// Does the same for a call that no reader belongs to.
+pub(crate) async fn drive_alone(call: Arc<Call>) {
+    tokio::select! {
+        _ = follow(&call, None) => {}
+        () = call.pump() => {}
+    }
+    finish(&call);
+}
+
+fn finish(call: &Call) {
+    call.drain();
+    call.finish();
+    call.set_phase(Phase::Ended);
+}
+
+/// Returns when the tree has ended; true if the client went away before.
+async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
     let limit = call.spec().timeout_ms.map(Duration::from_millis);
     let mut deadline = std::pin::pin!(async {
         match limit {
@@ -19,12 +49,16 @@ pub(crate) async fn drive(call: Arc<Call>, gone: Arc<Notify>) {
             None => std::future::pending().await,
         }
     });
+    let left = async || match gone {
+        Some(gone) => gone.notified().await,
+        None => std::future::pending().await,
+    };
     let mut ending = false;
     let mut unread = false;
     loop {
         tokio::select! {
             report = call.control().report() => {
-                if !note(&call, report) {
+                if !note(call, report) {
                     break;
                 }
             }
@@ -33,7 +67,7 @@ pub(crate) async fn drive(call: Arc<Call>, gone: Arc<Notify>) {
                 call.ended().timed_out = true;
                 call.end(call.grace()).await;
             }
-            () = gone.notified(), if !unread => {
+            () = left(), if !unread => {
                 unread = true;
                 if !ending {
                     ending = true;
@@ -45,18 +79,7 @@ pub(crate) async fn drive(call: Arc<Call>, gone: Arc<Notify>) {
     }
     call.end_stdin();
     call.set_phase(Phase::Ended);
-    if !unread {
-        // The reader finishes the call when it has read everything; if it
-        // goes away before that, this task does.
-        let mut phases = call.phases();
-        tokio::select! {
-            () = gone.notified() => {}
-            _ = phases.wait_for(|_| call.is_finished()) => return,
-        }
-    }
-    call.drain();
-    call.finish();
-    call.set_phase(Phase::Ended);
+    unread
 }
 
 /// Takes one report in; false after the last one.

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use ollie_protocol::Obstacle;
+
 /// Why toolsrv could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -51,6 +53,15 @@ impl Error {
         move |source| Self::System {
             action,
             source: source.into(),
+        }
+    }
+
+    /// What the ready line says of it.
+    pub(crate) fn obstacle(&self) -> Obstacle {
+        match self {
+            Self::Cwd { .. } => Obstacle::WorkingDirectory,
+            Self::Policy(_) => Obstacle::Policy,
+            _ => Obstacle::Other,
         }
     }
 

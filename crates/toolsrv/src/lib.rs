@@ -11,7 +11,8 @@
 //!    ([`door`]) and then sees the files of [`tree`].
 //! 3. Writing to `proc/new` makes a [`call`]: [`driver`] follows its
 //!    supervisor, [`stream`] hands its output on as fast as the reader takes
-//!    it, [`log`] keeps a bounded copy.
+//!    it, [`log`] keeps a bounded copy. Calls of `proc/new.bg` have no reader
+//!    and go on by themselves.
 //!
 //! This process executes nothing itself: facts about the host and about git
 //! are read from files ([`facts`], [`git`]).
@@ -29,6 +30,7 @@ mod facts;
 mod git;
 mod live;
 mod log;
+mod log_file;
 mod places;
 mod serve;
 mod session;
@@ -37,6 +39,7 @@ mod stdin;
 mod stdio;
 mod stream;
 mod tree;
+mod used_ids;
 
 pub use error::Error;
 pub use session::build_id;

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use ollie_protocol::LogState;
 use ollie_protocol::limits::LOG_KEEP;
 
 /// A bounded copy of an output stream: its beginning and its end, at most
@@ -42,6 +43,15 @@ impl Log {
     /// Length of the whole stream so far.
     pub(crate) fn total(&self) -> u64 {
         self.total
+    }
+
+    /// How long it is and what of it is kept.
+    pub(crate) fn state(&self) -> LogState {
+        let (head, tail) = (self.head.len() as u64, self.tail.len() as u64);
+        LogState {
+            total: self.total,
+            dropped: (head + tail < self.total).then(|| [head, self.total - tail]),
+        }
     }
 
     /// Bytes held in memory.
@@ -159,6 +169,7 @@ mod tests {
         assert_eq!(log.total(), data.len() as u64);
         let start = (data.len() - TAIL) as u64;
         assert_eq!(log.at(HEAD as u64, 1), At::Dropped(start));
+        assert_eq!(log.state().dropped, Some([HEAD as u64, start]));
         let At::Bytes(bytes) = log.at(start, 10) else {
             panic!("the tail begins where it was said to");
         };

@@ -77,6 +77,7 @@ fn with_companion(
                 announce(
                     &mark,
                     &Ready::Refused {
+                        kind: error.obstacle(),
                         reason: error.chain(),
                     },
                 )?;

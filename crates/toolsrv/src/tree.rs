@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use ninep_rs::{Answer, Directory, File, Node, OpenMode, Qid, Refusal, Stat, answer};
-use ollie_protocol::{SandboxReport, tree};
+use ninep_rs::{Answer, Directory, File, Node, OpenMode, Qid, Refusal, Stat};
+use ollie_protocol::{CallId, SandboxReport, tree};
 use serde::Serialize;
 
 use crate::call_tree::Proc;
@@ -101,7 +101,12 @@ fn resident() -> u64 {
         .map_or(0, |pages| pages * rustix::param::page_size() as u64)
 }
 
-/// The file `ctl`: commands to toolsrv itself.
+/// The file `ctl`: words to toolsrv itself, one a write.
+///
+/// - `shutdown`: ends every call and then toolsrv.
+/// - `bar ID`: from now on no call of this id ever starts; refused if one was
+///   started or is being started. So a client that lost its connection learns
+///   for certain whether a call of its was ever begun.
 struct Ctl {
     session: Arc<Session>,
 }
@@ -122,14 +127,29 @@ impl Node for Ctl {
 
 struct OpenCtl(Arc<Session>);
 
-impl File for OpenCtl {
-    fn write(self: Arc<Self>, _offset: u64, data: Bytes) -> Answer<u32> {
-        answer(match data.trim_ascii() {
+impl OpenCtl {
+    async fn obey(&self, word: &[u8]) -> Result<(), Refusal> {
+        let unknown = Refusal::new("unknown command: write shutdown or bar ID");
+        match word {
             b"shutdown" => {
                 self.0.ending.notify_one();
-                Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
+                Ok(())
             }
-            _ => Err(Refusal::new("unknown command: write shutdown")),
+            _ => {
+                let id = word.strip_prefix(b"bar ").ok_or(unknown)?;
+                let id = CallId::new(String::from_utf8_lossy(id.trim_ascii()))
+                    .map_err(|error| Refusal::new(error.to_string()))?;
+                self.0.calls.bar(id).await
+            }
+        }
+    }
+}
+
+impl File for OpenCtl {
+    fn write(self: Arc<Self>, _offset: u64, data: Bytes) -> Answer<u32> {
+        Box::pin(async move {
+            self.obey(data.trim_ascii()).await?;
+            Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
         })
     }
 }
