@@ -118,13 +118,27 @@ impl ToolsrvConn {
     /// # Errors
     /// [`Error::Lost`] if it is gone already.
     pub async fn shut_down(&self) -> Result<(), Error> {
+        self.command(tree::SHUTDOWN).await
+    }
+
+    /// Writes a word to toolsrv's own `ctl`.
+    pub(crate) async fn command(&self, word: &str) -> Result<(), Error> {
         let (file, walking) = self.root.walk([tree::CTL]);
         let opening = file.open(OpenMode::WRITE);
-        let writing = file.write(0, "shutdown");
+        let writing = file.write(0, word.as_bytes().to_vec());
         walking.await?;
         opening.await?;
         writing.await?;
         Ok(())
+    }
+
+    pub(crate) fn root(&self) -> &Handle {
+        &self.root
+    }
+
+    /// The most bytes of one write.
+    pub(crate) fn max_data(&self) -> usize {
+        self.client.max_data() as usize
     }
 
     /// The file `version`.

@@ -4,6 +4,9 @@
 //! [`ToolsrvConn`]; [`ToolsrvConn::call`] starts a tool call, whose
 //! [`Call::next`] gives its events and whose [`Call::stdin`] feeds it.
 //!
+//! [`ToolsrvConn::start`] starts a call that outlives its connection, and
+//! [`ToolsrvConn::fate`] tells what has become of one.
+//!
 //! The handshake is one burst where the server's nonce is known already, and
 //! a call is always one: walk, open, write and the first reads leave together,
 //! so the first output is one round trip away.
@@ -11,10 +14,12 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod calls;
 mod conn;
 mod error;
 mod events;
 
 pub use call::{Call, CallEvent, Stdin};
+pub use calls::Fate;
 pub use conn::{Credentials, ToolsrvConn, dial_toolsrv};
 pub use error::Error;

@@ -24,5 +24,11 @@ pub const CALL_STATUS: &str = "status";
 /// Read it to wait for a call's result.
 pub const WAIT: &str = "wait";
 
+/// Word for [`CTL`]: ends every call and then toolsrv.
+pub const SHUTDOWN: &str = "shutdown";
+/// Word for [`CTL`], with a space and a call id after it: no call of this id
+/// ever starts; refused if one was started.
+pub const BAR: &str = "bar";
+
 /// Path of the clone file, as a walk.
 pub const PROC_NEW: [&str; 2] = [PROC, NEW];

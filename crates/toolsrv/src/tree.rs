@@ -129,18 +129,21 @@ struct OpenCtl(Arc<Session>);
 
 impl OpenCtl {
     async fn obey(&self, word: &[u8]) -> Result<(), Refusal> {
-        let unknown = Refusal::new("unknown command: write shutdown or bar ID");
-        match word {
-            b"shutdown" => {
+        let word = std::str::from_utf8(word).unwrap_or_default();
+        match word.split_once(' ') {
+            None if word == tree::SHUTDOWN => {
                 self.0.ending.notify_one();
                 Ok(())
             }
-            _ => {
-                let id = word.strip_prefix(b"bar ").ok_or(unknown)?;
-                let id = CallId::new(String::from_utf8_lossy(id.trim_ascii()))
-                    .map_err(|error| Refusal::new(error.to_string()))?;
+            Some((tree::BAR, id)) => {
+                let id = CallId::new(id).map_err(|error| Refusal::new(error.to_string()))?;
                 self.0.calls.bar(id).await
             }
+            _ => Err(Refusal::new(format!(
+                "unknown command: write {} or {} ID",
+                tree::SHUTDOWN,
+                tree::BAR
+            ))),
         }
     }
 }
