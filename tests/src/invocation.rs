@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::must::must;
+use crate::piped::Piped;
 use crate::running::{Finished, Running};
 use crate::watchdog::Watchdog;
 
@@ -91,6 +92,17 @@ impl Invocation {
     pub fn untapped(mut self) -> Self {
         self.tapped = false;
         self
+    }
+
+    /// Starts it with pipes to a test that speaks with it itself. It is killed
+    /// when its time is up.
+    #[must_use]
+    pub fn piped(mut self) -> Piped {
+        let line = format!("{:?}", self.command);
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = must(self.command.spawn(), &format!("start {line}"));
+        let watchdog = Watchdog::new(crate::running::pidfd(child.id()), self.limit);
+        Piped::new(child, watchdog)
     }
 
     /// Starts it.

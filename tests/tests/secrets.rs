@@ -1,0 +1,222 @@
+//! Nothing secret is in arguments, in an environment or on the disk.
+
+use std::error::Error;
+use std::io::{Read, Write as _};
+
+use ninep_rs::ClientConfig;
+use ollie_client::{CallEvent, Credentials, dial_toolsrv};
+use ollie_protocol::{Boot, CallId, Key, Ready, ToolCall, auth, limits};
+use ollie_tests::{Piped, Process, User, World};
+
+#[test]
+fn what_the_environment_holds_in_secret_does_not_reach_a_command() {
+    let world = World::ordinary();
+    let secrets = [
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "OLLIE_SECRET",
+        "SSH_AUTH_SOCK",
+        "DATABASE_URL",
+        "LD_PRELOAD_X",
+    ];
+    let env = |options: &[&str]| {
+        let mut ollie = world.ollie(["exec"]).args(options).args(["--", "env"]);
+        for name in secrets {
+            ollie = ollie.env(name, "s3cr3t");
+        }
+        ollie.run().ok()
+    };
+    let out = env(&[]);
+    assert!(out.contains(&format!("HOME={}", world.home().display())));
+    assert!(!out.contains("s3cr3t"), "{out}");
+    // Only what a person names is let through.
+    let out = env(&["--env", "DATABASE_URL=given"]);
+    assert!(out.contains("DATABASE_URL=given\n"), "{out}");
+    assert!(!out.contains("s3cr3t"), "{out}");
+}
+
+#[test]
+fn nothing_like_a_key_is_in_an_argument_or_an_environment_of_a_session() {
+    for user in User::each("environments, as root") {
+        let world = World::new(user);
+        let running = world.shell("echo ready; sleep 4242").spawn();
+        running.await_stdout("ready");
+        let tree = running.await_tree();
+        let mut pids = tree.all();
+        pids.push(running.pid());
+        for process in pids.into_iter().filter_map(Process::read) {
+            let bytes = [process.cmdline.clone(), process.environ.clone()].concat();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            // A key is 32 bytes; toolsrv's own path has a build's SHA-256.
+            let keys = text
+                .split(|c: char| !c.is_ascii_hexdigit())
+                .filter(|word| word.len() >= 64)
+                .filter(|word| !text.contains(&format!("/{word}/toolsrv")));
+            assert_eq!(keys.collect::<Vec<_>>(), Vec::<&str>::new());
+        }
+        running.ctrl_c();
+        let _ = running.finish();
+    }
+}
+
+/// The same with a key that the test knows, so that it is found in any form.
+#[test]
+fn the_key_of_a_session_is_nowhere_to_be_seen() {
+    let world = World::ordinary();
+    let secret: [u8; 32] = random();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (mut toolsrv, output) = runtime.block_on(session(&world, secret)).unwrap();
+    // Its tasks hold the connection.
+    drop(runtime);
+    assert!(toolsrv.wait().success());
+    // What the command saw of its own environment and of toolsrv.
+    assert!(output.contains("PATH="), "{output}");
+    for form in forms(secret) {
+        assert!(!contains(output.as_bytes(), &form));
+    }
+    world.nothing_left();
+}
+
+/// One session with a toolsrv that is started by hand; toolsrv, and the output
+/// of a call.
+async fn session(world: &World, secret: [u8; 32]) -> Result<(Piped, String), Box<dyn Error>> {
+    let mut toolsrv = world.command(world.dist().toolsrv()).arg("serve").piped();
+    let (Some(mut input), Some(mut output)) = (toolsrv.stdin.take(), toolsrv.stdout.take()) else {
+        return Err("no pipes".into());
+    };
+    let policy = ollie_sandbox::layer("default", &[])?.to_json()?;
+    let boot = Boot {
+        protocol: limits::PROTOCOL,
+        mark: "mark".to_owned(),
+        secret: Key::from_bytes(secret),
+        session: "by-hand".to_owned(),
+        cwd: None,
+        policy: serde_json::from_slice(&policy)?,
+        yolo: false,
+    };
+    input.write_all(&boot.to_frame()?)?;
+    let Ready::Ready { nonce, pid, .. } = ready(&mut output)? else {
+        return Err("it refused".into());
+    };
+    let key = Key::from_bytes(secret);
+    let credentials = Credentials {
+        key: &key,
+        session: "by-hand",
+        agent: "test",
+        nonce: Some(nonce),
+    };
+    let reader = tokio::net::unix::pipe::Receiver::from_owned_fd(output.into())?;
+    let writer = tokio::net::unix::pipe::Sender::from_owned_fd(input.into())?;
+    let conn = dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await?;
+    let mut call = ToolCall::new(CallId::new("c")?, "shell");
+    let code = format!(
+        "cat /proc/self/environ; cd /proc/{pid}; for f in environ mem maps fd/0; do
+         test -r $f && cat $f && echo READ $f; done 2>/dev/null; cat cmdline status; ls -l fd"
+    );
+    call.args.insert("code".to_owned(), code.into());
+    let mut running = conn.call(&call)?;
+    let mut content = String::new();
+    while let Some(event) = running.next().await? {
+        match event {
+            CallEvent::Started { .. } => assert_unseen(world, secret),
+            CallEvent::Result(result) => content = result.content,
+            _ => {}
+        }
+    }
+    assert!(!content.contains("READ"), "{content}");
+    // All processes of it are still there, and so are its files.
+    assert_unseen(world, secret);
+    Ok((toolsrv, content))
+}
+
+/// Looks through every process and every file of the world.
+#[track_caller]
+fn assert_unseen(world: &World, secret: [u8; 32]) {
+    let processes = world.processes();
+    assert!(processes.len() >= 2, "server and companion");
+    let mut places: Vec<(String, Vec<u8>)> = processes
+        .into_iter()
+        .map(|process| (process.line(), [process.cmdline, process.environ].concat()))
+        .collect();
+    let mut directories = vec![world.base().to_owned()];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(directory).into_iter().flatten();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let is = std::fs::symlink_metadata(&path).map(|stat| stat.file_type());
+            if path.ends_with("bin/olliesrv") || path.ends_with("bin/ollie-bundle.tar.xz") {
+                continue;
+            }
+            if is.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+                directories.push(path);
+            } else if is.is_ok_and(|is| is.is_file()) {
+                let content = std::fs::read(&path).unwrap_or_default();
+                places.push((path.display().to_string(), content));
+            }
+        }
+    }
+    assert!(places.iter().any(|(place, _)| place.ends_with(".bashrc")));
+    for (place, bytes) in places {
+        for form in forms(secret) {
+            assert!(!contains(&bytes, &form), "the key is in {place}");
+        }
+    }
+}
+
+/// The key itself, and in hexadecimal digits.
+fn forms(secret: [u8; 32]) -> [Vec<u8>; 3] {
+    let hex = auth::to_hex(&secret);
+    [
+        secret.to_vec(),
+        hex.to_uppercase().into_bytes(),
+        hex.into_bytes(),
+    ]
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .expect("the kernel has random numbers");
+    bytes
+}
+
+/// Reads the ready line and not a byte more.
+fn ready(output: &mut impl Read) -> Result<Ready, Box<dyn Error>> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while !line.ends_with(b"\n") {
+        output.read_exact(&mut byte)?;
+        line.push(byte[0]);
+    }
+    let json = line.strip_prefix(b"mark ").ok_or("another line")?;
+    Ok(serde_json::from_slice(json)?)
+}
+
+/// The kernel gives the files of an undumpable process in /proc to root
+/// (PR_SET_DUMPABLE, prctl(2)); an ordinary process shows the difference.
+#[test]
+fn toolsrv_cannot_be_looked_into_by_its_own_user() {
+    let world = World::ordinary();
+    let running = world.shell("echo ready; sleep 4242").spawn();
+    running.await_stdout("ready");
+    let tree = running.await_tree();
+    let read = |pid: u32| {
+        let path = format!("/proc/{pid}/environ");
+        world.command("cat").arg(path).run().status == 0
+    };
+    assert!(read(running.pid()), "olliesrv's own, by the same user");
+    for pid in tree.all() {
+        assert!(!read(pid), "{pid} of {tree:?}");
+    }
+    running.ctrl_c();
+    let _ = running.finish();
+}

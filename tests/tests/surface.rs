@@ -1,0 +1,313 @@
+//! What the command line says: exit statuses, JSON, traces.
+
+use std::time::{Duration, Instant};
+
+use ollie_tests::World;
+use serde_json::Value;
+
+#[test]
+fn what_ollie_cannot_do_has_the_documented_status_and_a_reason() {
+    let world = World::ordinary();
+    let table: [(i32, &[&str], &str); 17] = [
+        (2, &["exec"], "COMMAND"),
+        (2, &["nosuch"], "nosuch"),
+        (2, &["exec", "--timeout", "abc", "--", "true"], "abc"),
+        (2, &["exec", "--env", "X", "--", "true"], "NAME=VALUE"),
+        (
+            2,
+            &["exec", "--env", "LD_PRELOAD=x", "--", "true"],
+            "LD_PRELOAD",
+        ),
+        (2, &["call", "shell", "code"], "NAME=VALUE"),
+        (2, &["call", "shell", "{\"code\":"], "JSON"),
+        (
+            126,
+            &["exec", "--", "/etc/passwd"],
+            "cannot execute /etc/passwd",
+        ),
+        (127, &["exec", "--", "nosuch"], "nosuch: no such program"),
+        (
+            201,
+            &["exec", "--bundle", "/nonexistent", "--", "true"],
+            "/nonexistent",
+        ),
+        (
+            206,
+            &["exec", "--profile", "nosuch", "--", "true"],
+            "nosuch",
+        ),
+        (
+            207,
+            &["exec", "--cwd", "/nonexistent", "--", "true"],
+            "/nonexistent",
+        ),
+        (
+            207,
+            &["exec", "--cwd", "/etc/passwd", "--", "true"],
+            "/etc/passwd",
+        ),
+        (208, &["call", "nosuch"], "no tool named \"nosuch\""),
+        (208, &["call", "shell"], "code"),
+        (208, &["call", "shell", "cod=1"], "cod"),
+        (
+            204,
+            &["exec", "--timeout", "50ms", "--", "sleep", "4242"],
+            "time is up",
+        ),
+    ];
+    for (status, arguments, text) in table {
+        let end = world
+            .ollie(arguments)
+            .run()
+            .has_status(status)
+            .says(&[text]);
+        assert_eq!(end.out(), "", "{end}");
+    }
+}
+
+#[test]
+fn a_policy_with_a_mistake_is_refused_with_its_place() {
+    let world = World::ordinary();
+    for (text, says) in [
+        ("filesystem: { rO: [] }\n", ":1:"),
+        ("env: [A]\nenv: [B]\n", ":2:"),
+        ("filesystem:\n  ro: nothing\n", ":2:7: a list is expected"),
+        (
+            "filesystem: { ro: [\"{NO_SUCH_VARIABLE}/x\"] }\n",
+            "NO_SUCH_VARIABLE",
+        ),
+    ] {
+        world.write("home/.config/ollie/sandbox.yaml", text);
+        let end = world.ollie(["exec", "--", "echo", "ran"]).run();
+        assert_eq!(end.out(), "", "nothing may run: {end}");
+        let _ = end.failed().says(&["sandbox.yaml", says]);
+    }
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let world = World::ordinary();
+    let help = world.ollie(["--help"]).run().ok();
+    for status in 201..=209 {
+        assert!(
+            help.contains(&status.to_string()),
+            "{status} is not explained"
+        );
+    }
+    for command in ["exec", "call", "policy", "doctor"] {
+        assert!(help.contains(command));
+        assert!(
+            world
+                .ollie([command, "--help"])
+                .run()
+                .ok()
+                .contains("Usage:")
+        );
+    }
+    let version = world.ollie(["--version"]).run().ok();
+    assert_eq!(version, format!("olliesrv {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn call_runs_shell_code_and_keeps_its_status() {
+    let world = World::ordinary();
+    let end = world
+        .ollie(["call", "shell", "code=echo out; exit 3"])
+        .run();
+    assert_eq!(end.has_status(3).out(), "out\n");
+    let end = world
+        .ollie(["call", "shell", "{\"argv\":[\"echo\",\"a b\"]}"])
+        .run();
+    assert_eq!(end.ok(), "a b\n");
+    let end = world
+        .ollie(["call", "--json", "shell", "code=echo out"])
+        .run();
+    let result = &end.json_lines()[0];
+    assert_eq!(result["content"], "out\n");
+    assert_eq!(result["ok"], true);
+    assert_eq!(result["exit"]["code"], 0);
+    assert_eq!(result["tree_ended"], true);
+}
+
+#[test]
+fn the_events_of_exec_are_json_lines_with_the_result_last() {
+    let world = World::ordinary();
+    let end = world
+        .ollie([
+            "exec",
+            "--json",
+            "--",
+            "sh",
+            "-c",
+            "echo out; sleep 0.1; echo err >&2; exit 7",
+        ])
+        .run()
+        .has_status(7);
+    let events = end.json_lines();
+    let kinds: Vec<_> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["started", "output", "output", "result"], "{end}");
+    assert!(events[0]["pid"].as_u64() > Some(1));
+    assert_eq!(events[1]["stream"], "stdout");
+    assert_eq!(events[1]["data"], "out\n");
+    assert_eq!(events[2]["stream"], "stderr");
+    let result = &events[3];
+    assert_eq!(result["exit"]["code"], 7);
+    assert_eq!(result["ok"], false);
+    assert_eq!(result["content"], "out\nerr\n");
+    assert_eq!(result["sandbox"]["profile"], "default");
+    assert_ne!(result["sandbox"]["enforced"], "none");
+}
+
+/// A command may have ended before anybody reads of it.
+#[test]
+fn a_short_command_has_started_as_well() {
+    let world = World::ordinary();
+    for _ in 0..12 {
+        let end = world.ollie(["exec", "--json", "--", "echo", "short"]).run();
+        let events = end.json_lines();
+        let kinds: Vec<_> = events.iter().map(|event| &event["type"]).collect();
+        assert_eq!(kinds, ["started", "output", "result"], "{end}");
+    }
+    let end = world.ollie(["exec", "--json", "--", "nosuch"]).run();
+    let events = end.has_status(127).json_lines();
+    assert_eq!(events.len(), 1, "nothing has started: {events:?}");
+    assert_eq!(events[0]["failure"]["kind"], "not-found");
+}
+
+#[test]
+fn a_result_says_that_there_was_no_sandbox_and_what_was_refused() {
+    let world = World::ordinary();
+    let last = |arguments: &[&str]| world.ollie(arguments).run().json_lines().pop().unwrap();
+    let result = last(&["exec", "--json", "--yolo", "--", "true"]);
+    assert_eq!(result["sandbox"]["enforced"], "none");
+    let key = world.home().join(".ssh/id_ed25519");
+    let key = key.to_str().unwrap();
+    let result = last(&["exec", "--json", "--", "cat", key]);
+    let denied = &result["sandbox"]["denied"][0];
+    assert_eq!(denied["operation"], "read", "{result}");
+    assert_eq!(denied["target"], key);
+    assert!(denied["allow"].as_str().unwrap().contains("id_ed25519"));
+}
+
+#[test]
+fn the_policy_is_shown_as_text_and_as_json() {
+    let world = World::ordinary();
+    let text = world.ollie(["policy", "show"]).run().ok();
+    let project = world.project().display().to_string();
+    for part in ["profile default, line", &project, "enforced: "] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    let json = world.ollie(["policy", "show", "--json"]).run().ok();
+    let record: Value = serde_json::from_str(&json).unwrap();
+    assert!(record["policy"].is_object() && record["enforcement"].is_object());
+    let json = world
+        .ollie(["policy", "show", "--json", "--yolo"])
+        .run()
+        .ok();
+    let record: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(record["enforcement"]["enforced"], "none");
+}
+
+#[test]
+fn doctor_goes_through_all_steps_and_says_what_is_wrong() {
+    let world = World::ordinary();
+    let report = |arguments: &[&str], status| -> Value {
+        let end = world.ollie(arguments).run().has_status(status);
+        serde_json::from_str(&end.out()).unwrap()
+    };
+    let well = report(&["doctor", "--json"], 0);
+    assert_eq!(well["ok"], true);
+    let checks = well["checks"].as_array().unwrap();
+    let names: Vec<_> = checks
+        .iter()
+        .map(|check| check["name"].as_str().unwrap())
+        .collect();
+    for name in [
+        "bundle", "toolsrv", "session", "kernel", "policy", "call", "end",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let ill = report(&["doctor", "--json", "--bundle", "/nonexistent"], 202);
+    assert_eq!(ill["ok"], false);
+    let last = ill["checks"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["ok"], false);
+    assert!(last["found"].as_str().unwrap().contains("/nonexistent"));
+    assert!(last["remedy"].is_string());
+    let text = world.ollie(["doctor"]).run().ok();
+    assert!(!text.contains("FAILED"), "{text}");
+}
+
+#[test]
+fn a_trace_shows_messages_and_neither_data_nor_proofs() {
+    let world = World::ordinary();
+    let end = world
+        .ollie([
+            "exec",
+            "--trace-9p",
+            "--env",
+            "TOKEN=t0p",
+            "--",
+            "sh",
+            "-c",
+            "cat; echo argued",
+        ])
+        .stdin("typed")
+        .run()
+        .has_status(0);
+    assert_eq!(end.out(), "typedargued\n");
+    let trace = end.err();
+    for message in [
+        "-> Tversion",
+        "<- Rversion",
+        "-> Tauth",
+        "-> Twrite",
+        "<- Rread",
+        "-> Tclunk",
+    ] {
+        assert!(trace.contains(message), "no {message:?} in {trace}");
+    }
+    for data in ["typed", "argued", "t0p"] {
+        assert!(!trace.contains(data), "{data:?} in {trace}");
+    }
+    let words = trace.split(|c: char| !c.is_ascii_hexdigit());
+    assert_eq!(words.filter(|word| word.len() >= 32).count(), 0, "{trace}");
+}
+
+#[test]
+fn verbose_tells_the_steps_with_their_times() {
+    let world = World::ordinary();
+    let end = world
+        .ollie(["exec", "--verbose", "--", "true"])
+        .run()
+        .has_status(0);
+    let _ = end.says(&["ms]", "toolsrv is ready", "toolsrv is gone"]);
+}
+
+/// Nobody waits for a grace that nobody needs. The shortest of them is two
+/// seconds; all five calls together stay below it many times over.
+#[test]
+fn a_session_ends_when_its_command_does() {
+    let world = World::ordinary();
+    let once = || {
+        let started = Instant::now();
+        let _ = world.ollie(["exec", "--", "true"]).run().ok();
+        started.elapsed()
+    };
+    once();
+    let slowest = (0..5).map(|_| once()).max().unwrap();
+    assert!(slowest < Duration::from_millis(1900), "{slowest:?}");
+}
+
+#[test]
+fn what_a_command_prints_steers_no_terminal_through_ollie() {
+    let world = World::ordinary();
+    let evil = "\x1b]0;title\x07\u{202e}";
+    let end = world.ollie(["exec", "--"]).arg(evil).run().has_status(127);
+    assert!(
+        !end.err().contains('\x1b') && !end.err().contains('\u{202e}'),
+        "{end}"
+    );
+}
