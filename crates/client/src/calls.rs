@@ -1,0 +1,144 @@
+use bytes::Bytes;
+use ninep_rs::{Handle, OpenMode};
+use ollie_protocol::{CallId, CallStatus, ToolCall, ToolResult, tree};
+
+use crate::{Error, ToolsrvConn};
+
+/// The longest log that is read whole, in bytes: more is never kept.
+const LOG_MAX: usize = 2 * ollie_protocol::limits::LOG_KEEP;
+
+/// What has become of a call whose connection was lost.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Fate {
+    /// It has ended, and this is how.
+    Finished(Box<ToolResult>),
+    /// It still runs, or is just being ended because its client went away.
+    Running(Box<CallStatus>),
+    /// It was never started, and from now on toolsrv refuses to start it.
+    NeverStarted,
+    /// It was started and has ended; so many calls ended since that its result
+    /// is not kept any more.
+    Forgotten,
+}
+
+/// Calls that do not belong to a reader of their events.
+impl ToolsrvConn {
+    /// Starts a call that goes on by itself, whatever becomes of this
+    /// connection. Returns once it has begun.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if toolsrv does not start it.
+    pub async fn start(&self, call: &ToolCall) -> Result<(), Error> {
+        let json = serde_json::to_vec(call).map_err(|source| Error::Malformed {
+            record: "tool call",
+            source,
+        })?;
+        let (file, walking) = self.root().walk([tree::PROC, tree::NEW_BG]);
+        let opening = file.open(OpenMode::READ_WRITE);
+        let most = self.max_data();
+        let writes: Vec<_> = json
+            .chunks(most)
+            .map(|piece| file.write(0, piece.to_vec()))
+            .collect();
+        let reading = file.read(0, 256);
+        walking.await?;
+        opening.await?;
+        for write in writes {
+            write.await?;
+        }
+        if reading.await?.trim_ascii() == call.id.as_str().as_bytes() {
+            Ok(())
+        } else {
+            Err(Error::Protocol("another id than that of the call"))
+        }
+    }
+
+    /// Every call that toolsrv remembers, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if a record is not what this side knows.
+    pub async fn calls(&self) -> Result<Vec<CallStatus>, Error> {
+        let index = self
+            .read_file(&format!("{}/{}", tree::PROC, tree::INDEX))
+            .await?;
+        index
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(parse)
+            .collect()
+    }
+
+    /// One call as it stands now.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if toolsrv remembers none of this id.
+    pub async fn status(&self, id: &CallId) -> Result<CallStatus, Error> {
+        parse(&self.read_file(&path(id, tree::CALL_STATUS)).await?)
+    }
+
+    /// Waits for a call's result.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::status`].
+    pub async fn wait(&self, id: &CallId) -> Result<ToolResult, Error> {
+        let bytes = self.read_file(&path(id, tree::WAIT)).await?;
+        serde_json::from_slice(&bytes).map_err(|source| Error::Malformed {
+            record: "result",
+            source,
+        })
+    }
+
+    /// A call's log, `stdout`, `stderr` or `output`, from `offset` on; waits
+    /// for the end of the call. Where bytes were dropped a line says so.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::status`].
+    pub async fn log(&self, id: &CallId, log: &'static str, offset: u64) -> Result<Bytes, Error> {
+        let file = self.open(&path(id, log)).await?;
+        Ok(file.read_to_end(offset, LOG_MAX).await?)
+    }
+
+    /// What has become of a call that was written on a connection which was
+    /// lost. The answer is definite: what is said to have never started never
+    /// starts.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]; then ask again on the next connection.
+    pub async fn fate(&self, id: &CallId) -> Result<Fate, Error> {
+        match self.command(&format!("{} {id}", tree::BAR)).await {
+            Ok(()) => return Ok(Fate::NeverStarted),
+            // The id was used before.
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+        match self.status(id).await {
+            Ok(CallStatus {
+                result: Some(result),
+                ..
+            }) => Ok(Fate::Finished(result)),
+            Ok(status) => Ok(Fate::Running(Box::new(status))),
+            Err(Error::Refused(_)) => Ok(Fate::Forgotten),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn open(&self, path: &str) -> Result<Handle, Error> {
+        let (file, walking) = self.root().walk(path.split('/'));
+        let opening = file.open(OpenMode::READ);
+        walking.await?;
+        opening.await?;
+        Ok(file)
+    }
+}
+
+fn path(id: &CallId, file: &str) -> String {
+    format!("{}/{id}/{file}", tree::PROC)
+}
+
+fn parse(json: &[u8]) -> Result<CallStatus, Error> {
+    serde_json::from_slice(json).map_err(|source| Error::Malformed {
+        record: "status",
+        source,
+    })
+}
