@@ -11,6 +11,9 @@
 //!
 //! A host that ssh reaches is a [`Devbox`]: a real sshd on loopback.
 //!
+//! A [`Toolsrv`] is one that the test starts by itself and speaks to, message
+//! by message if it likes.
+//!
 //! The binaries are those of the directory that `OLLIE_DIST` names
 //! ([`Dist`]). What cannot be tested here is never passed over in silence:
 //! [`gap`].
@@ -22,6 +25,8 @@ mod invocation;
 mod must;
 mod piped;
 mod processes;
+mod raw;
+mod raw_link;
 mod running;
 mod tap;
 mod toolchain;
@@ -36,6 +41,8 @@ pub use gap::gap;
 pub use invocation::Invocation;
 pub use piped::Piped;
 pub use processes::{Process, await_that};
+pub use raw::{Toolsrv, shell_call};
+pub use raw_link::delayed;
 pub use running::{Finished, Running};
 pub use tree::Tree;
 pub use user::User;

@@ -7,6 +7,9 @@ use crate::{Error, ToolsrvConn};
 /// The longest log that is read whole, in bytes: more is never kept.
 const LOG_MAX: usize = 2 * ollie_protocol::limits::LOG_KEEP;
 
+/// Bytes asked for by one read of a log.
+const PIECE: u32 = 64 * 1024;
+
 /// What has become of a call whose connection was lost.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -97,6 +100,50 @@ impl ToolsrvConn {
     pub async fn log(&self, id: &CallId, log: &'static str, offset: u64) -> Result<Bytes, Error> {
         let file = self.open(&path(id, log)).await?;
         Ok(file.read_to_end(offset, LOG_MAX).await?)
+    }
+
+    /// The next piece of a call's log, from `offset` on; waits until there is
+    /// one. Empty at the end of the call.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::status`].
+    pub async fn log_piece(
+        &self,
+        id: &CallId,
+        log: &'static str,
+        offset: u64,
+    ) -> Result<Bytes, Error> {
+        let file = self.open(&path(id, log)).await?;
+        Ok(file.read(offset, PIECE).await?)
+    }
+
+    /// The length of a call's log so far, kept or not.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::status`].
+    pub async fn log_length(&self, id: &CallId, log: &'static str) -> Result<u64, Error> {
+        let path = path(id, log);
+        let (file, walking) = self.root().walk(path.split('/'));
+        walking.await?;
+        Ok(file.stat().await?.length)
+    }
+
+    /// Writes to a call's standard input. Returns when it was taken.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the call has none, or does not read it any more.
+    pub async fn feed(&self, id: &CallId, data: impl Into<Bytes>) -> Result<(), Error> {
+        let path = path(id, tree::STDIN);
+        let (file, walking) = self.root().walk(path.split('/'));
+        let opening = file.open(OpenMode::WRITE);
+        walking.await?;
+        opening.await?;
+        let mut data = data.into();
+        while !data.is_empty() {
+            let piece = data.split_to(data.len().min(self.max_data()));
+            file.write(0, piece).await?;
+        }
+        Ok(())
     }
 
     /// What has become of a call that was written on a connection which was

@@ -38,6 +38,11 @@ impl From<ninep_rs::Error> for Error {
     fn from(error: ninep_rs::Error) -> Self {
         match error {
             ninep_rs::Error::Remote(text) => Self::Refused(text),
+            // A walk says how far it came and not why (walk(5)); here the one
+            // reason is that the next name is not there.
+            ninep_rs::Error::WalkStopped { .. } => {
+                Self::Refused(ninep_rs::ename::NOT_FOUND.to_owned())
+            }
             other => Self::Lost(other),
         }
     }

@@ -21,6 +21,8 @@ pub const NEW_BG: &str = "new.bg";
 pub const INDEX: &str = "index";
 /// A call's state, and its result once there is one, JSON.
 pub const CALL_STATUS: &str = "status";
+/// A call's standard input.
+pub const STDIN: &str = "stdin";
 /// Read it to wait for a call's result.
 pub const WAIT: &str = "wait";
 

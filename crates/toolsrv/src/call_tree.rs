@@ -123,7 +123,7 @@ fn directory(call: &Arc<Call>) -> Arc<dyn Node> {
             json("call", at + 1, |call| line(call.spec())),
             json(tree::CALL_STATUS, at + 2, |call| line(&status(call))),
             other(tree::CTL, at + 3, 0o222, Kind::Ctl),
-            other("stdin", at + 4, 0o222, Kind::Stdin),
+            other(tree::STDIN, at + 4, 0o222, Kind::Stdin),
             log("stdout", at + 5, Some(Stream::Stdout)),
             log("stderr", at + 6, Some(Stream::Stderr)),
             log("output", at + 7, None),

@@ -1,0 +1,216 @@
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{ChildStdin, ChildStdout};
+
+use ninep_rs::ClientConfig;
+use ollie_client::{Credentials, Error, ToolsrvConn, dial_toolsrv};
+use ollie_protocol::auth::{AGENT, OWNER};
+use ollie_protocol::{Boot, CallId, Key, Nonce, Ready, ToolCall, auth, limits};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+use crate::must::must;
+use crate::toolchain::link_or_copy;
+use crate::{Piped, User, World};
+
+/// A toolsrv that the test has started by itself, with both ends in its hands.
+///
+/// When it is dropped it is killed, and the companion ends the rest.
+#[derive(Debug)]
+pub struct Toolsrv {
+    process: Piped,
+    secret: [u8; auth::LEN],
+    /// The nonce of the ready line.
+    pub nonce: Nonce,
+    /// Process id of the 9P server.
+    pub pid: u32,
+    /// The session's socket.
+    pub socket: PathBuf,
+    channel: Option<(ChildStdout, ChildStdin)>,
+}
+
+/// The call of a shell line.
+///
+/// # Panics
+/// If `id` is no call id.
+#[must_use]
+pub fn shell_call(id: &str, code: &str) -> ToolCall {
+    let mut call = ToolCall::new(must(CallId::new(id), "name a call"), "shell");
+    call.args.insert("code".to_owned(), code.into());
+    call
+}
+
+/// The session's name, the uname of all connections.
+const SESSION: &str = "by-hand";
+
+impl Toolsrv {
+    /// A world of the user who runs the tests: no other may connect to the
+    /// socket.
+    #[must_use]
+    pub fn world() -> World {
+        World::new(if rustix::process::getuid().is_root() {
+            User::Root
+        } else {
+            User::ordinary()
+        })
+    }
+
+    /// Starts one with the default policy in the world's project.
+    ///
+    /// # Panics
+    /// If it does not become ready.
+    #[must_use]
+    pub fn start(world: &World) -> Self {
+        let program = world.base().join("bin/toolsrv");
+        if !program.exists() {
+            link_or_copy(&world.dist().toolsrv(), &program);
+        }
+        let mut process = world.command(program).arg("serve").limit(LIMIT).piped();
+        let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take())
+        else {
+            panic!("no pipes to toolsrv");
+        };
+        let secret = *must(Key::random().map_err(|e| e.to_string()), "make a key").as_bytes();
+        let boot = boot(secret);
+        let frame = must(boot.to_frame(), "write the boot record");
+        must(input.write_all(&frame), "send the boot record");
+        match ready(&mut output) {
+            Ready::Ready {
+                nonce, pid, socket, ..
+            } => Self {
+                process,
+                secret,
+                nonce,
+                pid,
+                socket: socket.as_os_str().into(),
+                channel: Some((output, input)),
+            },
+            Ready::Refused { reason, .. } => panic!("toolsrv refused: {reason}"),
+        }
+    }
+
+    /// The session's name.
+    #[must_use]
+    pub fn session(&self) -> &'static str {
+        SESSION
+    }
+
+    /// The secret of the boot record.
+    #[must_use]
+    pub fn secret(&self) -> Key {
+        Key::from_bytes(self.secret)
+    }
+
+    /// The token that proves this agent name.
+    #[must_use]
+    pub fn token(&self, agent: &str) -> Key {
+        self.secret()
+            .token(if agent == OWNER { OWNER } else { AGENT })
+    }
+
+    /// Its standard output and input, once.
+    ///
+    /// # Panics
+    /// If they were taken before, or outside of a runtime.
+    #[must_use]
+    pub fn channel(&mut self) -> (pipe::Receiver, pipe::Sender) {
+        let Some((output, input)) = self.channel.take() else {
+            panic!("the exec channel was taken before");
+        };
+        let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(output));
+        let writer = pipe::Sender::from_owned_fd(OwnedFd::from(input));
+        (
+            must(reader, "watch a pipe"),
+            must(writer, "watch another pipe"),
+        )
+    }
+
+    /// The first connection, on the exec channel. toolsrv ends with it.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub async fn first(&mut self) -> ToolsrvConn {
+        let (reader, writer) = self.channel();
+        let key = self.secret();
+        let credentials = Credentials {
+            key: &key,
+            session: SESSION,
+            agent: "test",
+            nonce: Some(self.nonce),
+        };
+        let conn = dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await;
+        must(conn, "connect on the exec channel")
+    }
+
+    /// A fresh stream to the socket.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub async fn stream(&self) -> UnixStream {
+        must(UnixStream::connect(&self.socket).await, "connect")
+    }
+
+    /// A connection to the socket as this agent.
+    ///
+    /// # Errors
+    /// What the client says.
+    pub async fn dial(&self, agent: &str) -> Result<ToolsrvConn, Error> {
+        self.dial_with(&self.token(agent), SESSION, agent).await
+    }
+
+    /// A connection to the socket with these very credentials.
+    ///
+    /// # Errors
+    /// What the client says.
+    pub async fn dial_with(
+        &self,
+        key: &Key,
+        session: &str,
+        agent: &str,
+    ) -> Result<ToolsrvConn, Error> {
+        let (reader, writer) = self.stream().await.into_split();
+        let credentials = Credentials {
+            key,
+            session,
+            agent,
+            nonce: None,
+        };
+        dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await
+    }
+
+    /// Waits until it has ended, after its channel was closed.
+    pub fn ended(&mut self) {
+        drop(self.channel.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// Longer than any test takes; a test that hangs is ended by it.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(300);
+
+fn boot(secret: [u8; auth::LEN]) -> Boot {
+    let layers = must(ollie_sandbox::layer("default", &[]), "layer the policy");
+    let policy = must(layers.to_json(), "write the policy");
+    Boot {
+        protocol: limits::PROTOCOL,
+        mark: "mark".to_owned(),
+        secret: Key::from_bytes(secret),
+        session: SESSION.to_owned(),
+        cwd: None,
+        policy: must(serde_json::from_slice(&policy), "read the policy"),
+        yolo: false,
+    }
+}
+
+/// Reads the ready line and not a byte more.
+fn ready(output: &mut ChildStdout) -> Ready {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while !line.ends_with(b"\n") {
+        must(output.read_exact(&mut byte), "read the ready line");
+        line.push(byte[0]);
+    }
+    let json = line.strip_prefix(b"mark ").unwrap_or(&line);
+    must(serde_json::from_slice(json), "understand the ready line")
+}
