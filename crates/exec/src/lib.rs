@@ -39,4 +39,4 @@ pub use error::Error;
 pub use litter::{Litter, remove_tree};
 pub use spawner::{Control, Running, Spawner};
 pub use supervisor::{Order, Report, Step};
-pub use tree::{end_descendants, wait_for};
+pub use tree::{end_descendants, is_descendant, wait_for};

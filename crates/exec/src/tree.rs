@@ -77,6 +77,24 @@ pub fn wait_for(pid: u32, limit: Duration) {
     }
 }
 
+/// Whether a process is a descendant of this one, as far as /proc shows it.
+#[must_use]
+pub fn is_descendant(pid: u32) -> bool {
+    let own = rustix::process::getpid().as_raw_pid();
+    let mut at = i32::try_from(pid).unwrap_or(0);
+    // A parent may end between two looks; no chain is longer than this.
+    for _ in 0..10_000 {
+        let Some(parent) = Pid::from_raw(at).and_then(stat).map(|stat| stat.parent) else {
+            return false;
+        };
+        if parent == own {
+            return true;
+        }
+        at = parent;
+    }
+    false
+}
+
 /// How many descendants there are now, zombies not counted.
 pub(crate) fn count() -> u32 {
     let living = descendants(&HashSet::new());
@@ -216,7 +234,21 @@ fn stat(pid: Pid) -> Option<Stat> {
 
 #[cfg(test)]
 mod tests {
-    use super::stat;
+    use super::{is_descendant, stat};
+
+    #[test]
+    fn a_child_is_a_descendant_and_a_parent_is_not() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        assert!(is_descendant(child.id()));
+        let parent = rustix::process::getppid().unwrap();
+        assert!(!is_descendant(parent.as_raw_pid().unsigned_abs()));
+        assert!(!is_descendant(std::process::id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     #[test]
     fn the_parent_is_read_from_the_stat_file_whatever_the_name() {

@@ -5,6 +5,7 @@ use ninep_rs::{AuthFile, Node, Refusal, Service};
 use ollie_protocol::auth::{Handshake, LEN, OWNER};
 use ollie_protocol::{Nonce, Proof, limits};
 
+use crate::lobby::Visit;
 use crate::session::Session;
 use crate::tree;
 
@@ -13,6 +14,8 @@ use crate::tree;
 pub(crate) const FAILED: &str = "authentication failed: the connection is closed";
 /// Attach without the afid of this session.
 pub(crate) const REQUIRED: &str = "authentication required: send Tauth and the proof first";
+/// Attach when there are too many connections.
+const FULL: &str = "too many connections to this session: close one first";
 /// Something else than nonce and proof was written.
 const SHAPE: &str = "write 64 bytes at once: the client's nonce and its proof";
 
@@ -22,14 +25,17 @@ pub(crate) struct Door {
     session: Arc<Session>,
     /// The nonce of the ready line, for the first handshake on standard input.
     announced: Mutex<Option<Nonce>>,
+    /// The connection's place, on the socket.
+    visit: Option<Visit>,
 }
 
 impl Door {
     /// The door of a connection to the socket: every nonce is fresh.
-    pub(crate) fn of_socket(session: &Arc<Session>) -> Arc<Self> {
+    pub(crate) fn of_socket(session: &Arc<Session>, visit: Visit) -> Arc<Self> {
         Arc::new(Self {
             session: Arc::clone(session),
             announced: Mutex::new(None),
+            visit: Some(visit),
         })
     }
 
@@ -38,6 +44,7 @@ impl Door {
         Arc::new(Self {
             session: Arc::clone(session),
             announced: Mutex::new(Some(announced)),
+            visit: None,
         })
     }
 }
@@ -71,10 +78,12 @@ impl Service for Door {
         _aname: &str,
         auth: Option<&dyn AuthFile>,
     ) -> Result<Arc<dyn Node>, Refusal> {
-        if auth.is_some_and(AuthFile::done) {
-            Ok(tree::root(&self.session))
-        } else {
-            Err(Refusal::closing(REQUIRED))
+        if !auth.is_some_and(AuthFile::done) {
+            return Err(Refusal::closing(REQUIRED));
+        }
+        match &self.visit {
+            Some(visit) if !visit.admit() => Err(Refusal::closing(FULL)),
+            _ => Ok(tree::root(&self.session)),
         }
     }
 }

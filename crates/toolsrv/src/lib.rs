@@ -7,8 +7,8 @@
 //!    companion while there is one thread and no secret, reads the boot
 //!    record, compiles the policy and prints the ready line.
 //! 2. [`serve`] speaks 9P on standard input and output and on the session's
-//!    socket, until the first of the two ends. Each connection proves itself
-//!    ([`door`]) and then sees the files of [`tree`].
+//!    socket, until the first of the two ends. Each connection waits in the
+//!    [`lobby`], proves itself ([`door`]) and then sees the files of [`tree`].
 //! 3. Writing to `proc/new` makes a [`call`]: [`driver`] follows its
 //!    supervisor, [`stream`] hands its output on as fast as the reader takes
 //!    it, [`log`] keeps a bounded copy. Calls of `proc/new.bg` have no reader
@@ -29,6 +29,7 @@ mod error;
 mod facts;
 mod git;
 mod live;
+mod lobby;
 mod log;
 mod log_file;
 mod places;

@@ -3,16 +3,15 @@ use std::time::Duration;
 
 use ninep_rs::ServerConfig;
 use ollie_protocol::{Nonce, limits};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::call::Phase;
 use crate::door::Door;
+use crate::lobby::Lobby;
 use crate::session::Session;
 use crate::stdio::Stdio;
 
-/// Connections to the socket at a time. One more waits in the kernel's queue.
-const CONNECTIONS_MAX: usize = 64;
 /// How much longer than the longest grace the trees have to end.
 const LAST_WAIT: Duration = Duration::from_secs(6);
 
@@ -44,26 +43,41 @@ fn config() -> ServerConfig {
 }
 
 async fn accept(session: Arc<Session>, listener: UnixListener) {
-    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
-    // The semaphore is never closed, so this loop ends with its task.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    let lobby = Lobby::new();
+    loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No descriptor is free: some connection has to end first.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let own = rustix::process::getuid().as_raw();
-        if !stream.peer_cred().is_ok_and(|peer| peer.uid() == own) {
+        if !may_knock(&stream) {
             continue;
         }
-        let door = Door::of_socket(&session);
+        let visit = lobby.enter();
+        let dismissed = visit.dismissed();
+        let door = Door::of_socket(&session, visit);
         tokio::spawn(async move {
             let (reader, writer) = stream.into_split();
-            // How a connection ends is its own matter.
-            let _ = ninep_rs::serve(reader, writer, door, config()).await;
-            drop(place);
+            tokio::select! {
+                // How a connection ends is its own matter.
+                _ = ninep_rs::serve(reader, writer, door, config()) => {}
+                () = dismissed => {}
+            }
         });
     }
+}
+
+/// Only this user, and nothing that toolsrv has started itself: a tool may
+/// find the socket's name, and no sandbox keeps it from connecting.
+fn may_knock(stream: &UnixStream) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| {
+        let descendant = peer
+            .pid()
+            .and_then(|pid| u32::try_from(pid).ok())
+            .is_some_and(ollie_exec::is_descendant);
+        peer.uid() == own && !descendant
+    })
 }
 
 /// SIGTERM and SIGHUP: what sshd, systemd and a person send.
