@@ -68,6 +68,7 @@ impl World {
     /// A host with dash as its login shell, unless the builder says otherwise.
     #[must_use]
     pub fn devbox(&self) -> DevboxBuilder<'_> {
+        self.share_packed();
         DevboxBuilder {
             world: self,
             shell: "/bin/dash".to_owned(),
@@ -76,6 +77,22 @@ impl World {
             hook: String::new(),
             path: None,
         }
+    }
+
+    /// One compressed toolsrv is enough for all tests: it takes a second.
+    fn share_packed(&self) {
+        let own = self.home().join(".cache/ollie/packed");
+        if own.exists() {
+            return;
+        }
+        let bundle = self.dist().bundle();
+        let shared = bundle.with_file_name(".packed");
+        directory(&shared, 0o755);
+        directory(&self.home().join(".cache/ollie"), 0o700);
+        must(
+            std::os::unix::fs::symlink(must(shared.canonicalize(), "find a directory"), own),
+            "link a directory",
+        );
     }
 }
 

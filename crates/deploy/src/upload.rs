@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use liblzma::stream::{Check, Stream};
 use ollie_bundle::Bundle;
@@ -69,6 +70,9 @@ pub(crate) fn pack(
     };
     let cannot_pack = |source| Error::Pack { source };
     let name = |digest: ollie_bundle::Digest| format!("{digest}.{packing}");
+    // Of many uploads at once, one packs and the others find it kept.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if let (Packing::Xz, Some(kept)) = (packing, kept) {
         let manifest = ollie_bundle::Manifest::read(bundle).map_err(bad_bundle)?;
         let entry = manifest.toolsrv("linux", arch).map_err(bad_bundle)?;

@@ -74,11 +74,12 @@ async fn steps(
 ) -> Result<(), Error> {
     let verbose = Verbose::new(&options.session);
     let paths = setup::own_paths()?;
-    let plan = setup::plan(&options.session, host, &paths)?;
-    report.add("bundle", true, plan.bundle.display().to_string(), None)?;
-    let (process, channel, build) = match host {
-        Some(host) => {
-            let remote = setup::remote(&options.session, host, &paths);
+    let there = host
+        .map(|host| setup::There::new(&options.session, host, &paths))
+        .transpose()?;
+    let (process, channel, build) = match there {
+        Some(setup::There { remote, plan, .. }) => {
+            report.add("bundle", true, plan.bundle.display().to_string(), None)?;
             let (process, channel) = {
                 let report = Mutex::new(&mut *report);
                 let tell = |step: &Step| {
@@ -109,6 +110,8 @@ async fn steps(
             (process, channel, build)
         }
         None => {
+            let plan = setup::plan_here(&options.session, &paths)?;
+            report.add("bundle", true, plan.bundle.display().to_string(), None)?;
             let installed = setup::install(&plan, &paths)?;
             let how = if installed.fresh {
                 "written to"
@@ -213,11 +216,12 @@ async fn try_call(server: &ToolServer, report: &mut Report) -> Result<(), Error>
     report.add("call", ok, found, remedy)
 }
 
-fn remedy(error: &Error) -> String {
+pub(crate) fn remedy(error: &Error) -> String {
     use ollie_deploy::Error as Deploy;
     match error {
         Error::NoBundle(_) => "run `cargo xtask build`, or name a bundle with --bundle",
         Error::NoHome(_) => "set HOME",
+        Error::Config { .. } | Error::ConfigFile { .. } => "mend the line of config.yaml",
         Error::Policy(_) | Error::PolicyFile { .. } => "mend the line of the policy file",
         Error::Deploy(Deploy::Bundle { .. }) => "build or fetch the bundle anew",
         Error::Deploy(Deploy::Unsafe { .. }) => "take the directory's write permission from others",

@@ -32,6 +32,31 @@ pub(crate) enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The configuration file could not be read.
+    #[error("cannot read {path:?}")]
+    ConfigFile {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The configuration cannot be used as it is.
+    #[error("{path:?}: {problem}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        problem: String,
+    },
+    /// What runs is not what was started.
+    #[error("the running toolsrv is {found}, and {expected} was started")]
+    WrongBuild {
+        /// SHA-256 of what was started.
+        expected: String,
+        /// SHA-256 it gives of itself.
+        found: String,
+    },
     /// There is no ready toolsrv.
     #[error(transparent)]
     Deploy(#[from] ollie_deploy::Error),

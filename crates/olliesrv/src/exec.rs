@@ -28,6 +28,11 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
         server = setup_tool_server(&options.session, options.host.as_ref(), &verbose) => server?,
         wish = signals.next() => return Ok(status_of(wish)),
     };
+    if options.json
+        && let Some(arrival) = &server.process().arrival
+    {
+        crate::output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
+    }
     let outcome = follow(&server, &call, options, &mut signals).await;
     verbose.step("the call has ended");
     let gone = server.end().await;

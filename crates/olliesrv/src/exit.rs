@@ -16,7 +16,8 @@ options; and of ollie itself: 201 no toolsrv could be started, 202 no sandbox, n
 203 the connection ended, the outcome is unknown, 204 time is up, 205 authentication failed, \
 206 the policy is wrong, 207 the working directory cannot be used, 208 refused by toolsrv, \
 209 another failure, 210 the host cannot be reached or ssh failed, 211 ssh's authentication failed \
-or the host's key is not the known one, 212 toolsrv cannot be put on that host.";
+or the host's key is not the known one, 212 toolsrv cannot be put on that host, \
+213 the configuration is wrong.";
 
 /// Standard output was closed, as by `head`: 128 and SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
@@ -26,6 +27,9 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) const TERMINATED: u8 = 143;
 /// doctor found something wrong that has no number of its own.
 pub(crate) const UNHEALTHY: u8 = NO_SANDBOX;
+
+/// deploy did not reach every host.
+pub(crate) const NOT_DEPLOYED: u8 = NO_TOOLSRV;
 
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -42,6 +46,7 @@ const OTHER: u8 = 209;
 const UNREACHABLE: u8 = 210;
 const NOT_LET_IN: u8 = 211;
 const NO_PLACE: u8 = 212;
+const CONFIG: u8 = 213;
 
 /// The status that stands for how a call ended.
 pub(crate) fn of_result(result: &ToolResult) -> u8 {
@@ -71,7 +76,8 @@ pub(crate) fn failed(error: &Error) -> ExitCode {
             of_client(error)
         }
         Error::Deploy(error) => of_deploy(error),
-        Error::NoBundle(_) | Error::NoHome(_) => NO_TOOLSRV,
+        Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
+        Error::Config { .. } | Error::ConfigFile { .. } => CONFIG,
         Error::Runtime(_) | Error::Io { .. } => OTHER,
     };
     ExitCode::from(status)

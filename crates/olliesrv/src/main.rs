@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod call;
+mod config;
+mod deploy;
 mod doctor;
 mod duration;
 mod error;
@@ -18,6 +21,7 @@ mod output;
 mod paths;
 mod policy;
 mod printable;
+mod remotes;
 mod setup;
 mod signals;
 mod stdin;
@@ -27,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::options::{Command, Options, PolicyCommand};
+use crate::options::{Command, ConfigCommand, Options, PolicyCommand};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -44,6 +48,9 @@ fn main() -> ExitCode {
             Command::Call(call) => call::run(call).await,
             Command::Policy(PolicyCommand::Show(show)) => policy::show(show).await,
             Command::Doctor(doctor) => doctor::run(doctor).await,
+            Command::Deploy(deploy) => deploy::run(deploy).await,
+            Command::Remotes(remotes) => remotes::list(remotes),
+            Command::Config(ConfigCommand::Check) => remotes::check(),
         }
     });
     let code = match result {

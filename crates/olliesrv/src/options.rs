@@ -26,8 +26,15 @@ pub(crate) enum Command {
     /// Look at the sandbox policy
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Check that tools can run here, step by step
+    /// Check that tools can run here or on other hosts, step by step
     Doctor(DoctorOptions),
+    /// Put toolsrv on hosts, many at once
+    Deploy(DeployOptions),
+    /// List the hosts of the configuration
+    Remotes(RemotesOptions),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
 }
 
 /// What every session needs to know.
@@ -36,19 +43,19 @@ pub(crate) struct SessionOptions {
     /// Directory to work in [default: the present one; on another host, the home directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// Profile that the policy starts from
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub(crate) profile: String,
+    /// Profile that the policy starts from [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Run without any sandbox: every command may do what you may do
     #[arg(long)]
     pub(crate) yolo: bool,
     /// Which way 9P goes to another host: auto, stdio (the exec channel), forward (a forwarded
-    /// socket, where sshd allows it)
-    #[arg(long, value_name = "WAY", default_value = "auto")]
-    pub(crate) transport: Transport,
-    /// How long another host may take to answer, passwords included
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "60s")]
-    pub(crate) answer_timeout: Duration,
+    /// socket, where sshd allows it) [default: auto]
+    #[arg(long, value_name = "WAY")]
+    pub(crate) transport: Option<Transport>,
+    /// How long another host may take to answer, passwords included [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) answer_timeout: Option<Duration>,
     /// The ssh program
     #[arg(
         long,
@@ -158,6 +165,34 @@ pub(crate) struct DoctorOptions {
     /// The hosts to look at, one after the other [default: this machine]
     #[arg(value_name = "HOST")]
     pub(crate) hosts: Vec<Target>,
+}
+
+/// Options of `deploy`.
+#[derive(Debug, Args)]
+pub(crate) struct DeployOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The hosts
+    #[arg(value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<Target>,
+}
+
+/// Options of `remotes`.
+#[derive(Debug, Args)]
+pub(crate) struct RemotesOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be asked about the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read config.yaml and sandbox.yaml as every command does, and say what is wrong
+    Check,
 }
 
 #[cfg(test)]

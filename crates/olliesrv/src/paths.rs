@@ -56,6 +56,11 @@ impl Paths {
         }
     }
 
+    /// The user's configuration.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.config.join("config.yaml")
+    }
+
     /// The user's policy file.
     pub(crate) fn policy(&self) -> PathBuf {
         self.config.join("sandbox.yaml")

@@ -1,10 +1,11 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ollie_client::ToolsrvConn;
 use ollie_deploy::{Channel, Installed, Plan, Process, Remote, Step, Target};
 use ollie_protocol::{CallId, Nonce, Octets, auth};
 use ollie_sandbox::{Layer, Layered, Source};
 
+use crate::config::Config;
 use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::paths::Paths;
@@ -12,6 +13,9 @@ use crate::verbose::Verbose;
 
 /// The name under which the command line attaches.
 const AGENT: &str = "cli";
+
+/// The profile that policies start from.
+pub(crate) const PROFILE: &str = "default";
 
 /// A session's tools: a connection, and the process behind it.
 #[derive(Debug)]
@@ -42,13 +46,14 @@ pub(crate) async fn setup_tool_server(
     verbose: &Verbose,
 ) -> Result<ToolServer, Error> {
     let paths = own_paths()?;
-    let plan = plan(options, host, &paths)?;
     let (process, channel) = match host {
         Some(host) => {
+            let there = There::new(options, host, &paths)?;
             let tell = |step: &Step| verbose.step(&step.to_string());
-            ollie_deploy::spawn_remote(&remote(options, host, &paths), &plan, &tell).await?
+            ollie_deploy::spawn_remote(&there.remote, &there.plan, &tell).await?
         }
         None => {
+            let plan = plan_here(options, &paths)?;
             let installed = install(&plan, &paths)?;
             verbose.step(&format!(
                 "toolsrv {} {}",
@@ -80,19 +85,50 @@ pub(crate) async fn connect(
     Ok(ToolServer { conn, process })
 }
 
-/// How to go to `host`.
-pub(crate) fn remote(options: &SessionOptions, host: &Target, paths: &Paths) -> Remote {
-    let mut remote = Remote::new(host.clone());
-    remote.transport = options.transport;
-    remote.ssh.clone_from(&options.ssh);
-    remote.answer_timeout = options.answer_timeout;
-    remote.packed = Some(paths.cache.join("packed"));
-    // The keys of models stay here, whatever SendEnv says.
-    remote.withheld = std::env::vars_os()
-        .map(|(name, _)| name)
-        .filter(|name| name.to_string_lossy().ends_with("_API_KEY"))
-        .collect();
-    remote
+/// A session on another host: how to go there, and what to start.
+#[derive(Debug)]
+pub(crate) struct There {
+    /// The host, as the person calls it.
+    pub(crate) name: String,
+    pub(crate) remote: Remote,
+    pub(crate) plan: Plan,
+}
+
+impl There {
+    /// `host` is a remote of the configuration, or a target. The command line
+    /// goes before the configuration.
+    pub(crate) fn new(
+        options: &SessionOptions,
+        host: &Target,
+        paths: &Paths,
+    ) -> Result<Self, Error> {
+        let name = host.to_string();
+        let config = Config::read(&paths.config_file())?.remotes.remove(&name);
+        let known = config.as_ref();
+        let target = known.and_then(|known| known.target.as_ref()).unwrap_or(host);
+        let mut remote = Remote::new(target.clone());
+        if let Some(transport) = options.transport.or(known.and_then(|known| known.transport)) {
+            remote.transport = transport;
+        }
+        let timeout = known.and_then(|known| known.answer_timeout);
+        if let Some(timeout) = options.answer_timeout.or(timeout) {
+            remote.answer_timeout = timeout;
+        }
+        remote.ssh.clone_from(&options.ssh);
+        remote.packed = Some(paths.cache.join("packed"));
+        // The keys of models stay here, whatever SendEnv says.
+        remote.withheld = std::env::vars_os()
+            .map(|(name, _)| name)
+            .filter(|name| name.to_string_lossy().ends_with("_API_KEY"))
+            .collect();
+        let profile = known.and_then(|known| known.profile.as_deref());
+        // What is relative there is relative to where toolsrv starts, which is
+        // the home directory.
+        let cwd = known.and_then(|known| known.cwd.as_ref());
+        let cwd = options.cwd.as_ref().or(cwd).cloned();
+        let plan = plan(options, profile, cwd, paths)?;
+        Ok(Self { name, remote, plan })
+    }
 }
 
 /// Where ollie's files are, for this process.
@@ -100,26 +136,29 @@ pub(crate) fn own_paths() -> Result<Paths, Error> {
     Paths::new(&|name| std::env::var_os(name), std::env::current_exe().ok())
 }
 
-/// What to start.
-pub(crate) fn plan(
-    options: &SessionOptions,
-    host: Option<&Target>,
-    paths: &Paths,
-) -> Result<Plan, Error> {
-    let policy = layers(&options.profile, &paths.policy())?
-        .to_json()
-        .map_err(Error::Policy)?;
-    let here = |source| Error::Io {
+/// What to start on this machine.
+pub(crate) fn plan_here(options: &SessionOptions, paths: &Paths) -> Result<Plan, Error> {
+    let cwd = match &options.cwd {
+        Some(cwd) => std::path::absolute(cwd),
+        None => std::env::current_dir(),
+    }
+    .map_err(|source| Error::Io {
         action: "find the working directory",
         source,
-    };
-    let cwd = match (&options.cwd, host) {
-        // What is relative there is relative to where toolsrv starts, which is
-        // the home directory.
-        (cwd, Some(_)) => cwd.clone(),
-        (Some(cwd), None) => Some(std::path::absolute(cwd).map_err(here)?),
-        (None, None) => Some(std::env::current_dir().map_err(here)?),
-    };
+    })?;
+    plan(options, None, Some(cwd), paths)
+}
+
+fn plan(
+    options: &SessionOptions,
+    profile: Option<&str>,
+    cwd: Option<PathBuf>,
+    paths: &Paths,
+) -> Result<Plan, Error> {
+    let profile = options.profile.as_deref().or(profile).unwrap_or(PROFILE);
+    let policy = layers(profile, &paths.policy())?
+        .to_json()
+        .map_err(Error::Policy)?;
     Ok(Plan {
         bundle: paths.bundle(options.bundle.as_ref())?,
         policy: String::from_utf8_lossy(&policy).into_owned(),
@@ -135,7 +174,7 @@ pub(crate) fn install(plan: &Plan, paths: &Paths) -> Result<Installed, Error> {
 }
 
 /// The profile and, on top of it, the user's file if there is one.
-fn layers(profile: &str, file: &Path) -> Result<Layered, Error> {
+pub(crate) fn layers(profile: &str, file: &Path) -> Result<Layered, Error> {
     let documents = match std::fs::read_to_string(file) {
         Ok(text) => vec![
             ollie_sandbox::parse(&text, &Source::new(Layer::User, file.display().to_string()))

@@ -1,0 +1,324 @@
+//! Where toolsrv is put, what is sent, and what is never executed.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use ollie_tests::{Devbox, World};
+
+/// What `exec --json` says of the deployment.
+fn session(devbox: &Devbox<'_>) -> serde_json::Value {
+    let end = devbox
+        .ollie([
+            "exec",
+            "--json",
+            &devbox.target(),
+            "--",
+            "sh",
+            "-c",
+            "exit 0",
+        ])
+        .run()
+        .has_status(0);
+    let lines = end.json_lines();
+    let first = lines.first().unwrap_or_else(|| panic!("no line\n{end}"));
+    assert_eq!(first["type"], "session", "{end}");
+    first.clone()
+}
+
+fn works(devbox: &Devbox<'_>) {
+    assert_eq!(devbox.shell("id -un").run().ok(), "dev\n");
+}
+
+#[test]
+fn the_first_time_at_most_a_megabyte_is_sent_and_then_nothing() {
+    let Some(world) = World::with_ssh("sending") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let first = session(&devbox);
+    let sent = first["sent"].as_u64().unwrap();
+    // The promise is for what users are sent, which a debug build is not.
+    let size = world.dist().toolsrv().metadata().unwrap().len();
+    let limit = if size <= 2_621_440 {
+        1_000_000
+    } else {
+        size / 2
+    };
+    assert!(sent > 100_000 && sent <= limit, "{first}");
+    assert_eq!(first["ssh"], 1, "{first}");
+    let second = session(&devbox);
+    assert_eq!(second["sent"], 0, "{second}");
+    assert_eq!(second["transport"], "stdio", "{second}");
+    // What sshd saw: two connections, one session each, and no subsystem.
+    assert_eq!(devbox.logged("Accepted publickey"), 2);
+    assert_eq!(devbox.logged("Starting session: command"), 2);
+    assert_eq!(devbox.logged("subsystem"), 0);
+    let installed = devbox.installed();
+    assert_eq!(installed.len(), 1, "{installed:?}");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&installed[0]), 0o500);
+    for directory in installed[0].ancestors().skip(1).take(3) {
+        assert_eq!(mode(directory), 0o700, "{}", directory.display());
+    }
+    let digest = first["build"].as_str().unwrap();
+    assert!(installed[0].to_str().unwrap().contains(digest));
+}
+
+#[test]
+fn a_file_that_is_not_the_promised_one_is_replaced_and_never_executed() {
+    let Some(world) = World::with_ssh("foreign files") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    works(&devbox);
+    let installed = devbox.installed().remove(0);
+    let right = std::fs::read(&installed).unwrap();
+    let mut flipped = right.clone();
+    flipped[right.len() / 2] ^= 1;
+    let planted = b"#!/bin/sh\ntouch /home/dev/executed\n".to_vec();
+    let mut padded = planted.clone();
+    padded.resize(right.len(), b'#');
+    for wrong in [&b""[..], &right[..1000], &planted, &padded, &flipped] {
+        std::fs::set_permissions(&installed, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::fs::write(&installed, wrong).unwrap();
+        works(&devbox);
+        assert!(
+            std::fs::read(&installed).unwrap() == right,
+            "{} bytes",
+            wrong.len()
+        );
+        assert!(!devbox.home().join("executed").exists());
+    }
+    // A directory or a link in its place is no toolsrv either.
+    std::fs::remove_file(&installed).unwrap();
+    std::fs::create_dir(&installed).unwrap();
+    std::os::unix::fs::chown(&installed, Some(devbox.uid()), None).unwrap();
+    works(&devbox);
+    std::fs::rename(&installed, devbox.home().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("/home/dev/elsewhere", &installed).unwrap();
+    works(&devbox);
+    assert!(installed.symlink_metadata().unwrap().is_file());
+}
+
+#[test]
+fn homes_of_every_kind() {
+    let long = format!("/home/{}", "h".repeat(90));
+    for home in ["/home/with space", "/home/q'uo\"te$x", &long] {
+        let Some(world) = World::with_ssh("homes") else {
+            return;
+        };
+        let devbox = world.devbox().home(home).start();
+        works(&devbox);
+        let installed = devbox.installed();
+        assert!(installed[0].starts_with(devbox.home()), "{installed:?}");
+    }
+}
+
+/// Each hook spoils the home, and toolsrv goes to the next place.
+#[test]
+fn a_home_that_cannot_be_used_is_told_and_another_place_is_taken() {
+    for (home, hook, reason) in [
+        (
+            "/home/dev",
+            "mount -t tmpfs -o noexec,mode=755,uid=$(id -u dev) none /home/dev",
+            "nothing can be executed there",
+        ),
+        (
+            "/home/dev",
+            "mount --bind /home/dev /home/dev; mount -o remount,bind,ro /home/dev",
+            "Read-only file system",
+        ),
+        (
+            "/home/dev",
+            "mount -t tmpfs -o size=1m,mode=755,uid=$(id -u dev) none /home/dev",
+            "No space left on device",
+        ),
+        (
+            "/home/dev",
+            "mount -t tmpfs -o nr_inodes=4,mode=755,uid=$(id -u dev) none /home/dev",
+            "No space left on device",
+        ),
+        ("/nonexistent", "", "there is no such home directory"),
+        ("/home/dev", "chown root /home/dev", "Permission denied"),
+        ("/home/dev", "chmod 777 /home/dev", "others may write"),
+        ("/home/dev", "chmod 000 /home/dev", "Permission denied"),
+        (
+            "/home/dev",
+            "ln -s /tmp /home/dev/.cache",
+            "others may write",
+        ),
+        ("/home/dev", "echo >/home/dev/.cache", ".cache"),
+    ] {
+        let Some(world) = World::with_ssh("unusable homes") else {
+            return;
+        };
+        // /tmp without its sticky bit is one more case of the same.
+        let devbox = world
+            .devbox()
+            .home(home)
+            .hook(hook)
+            .hook("chmod 777 /tmp")
+            .start();
+        let end = devbox
+            .ollie(["exec", "--verbose", &devbox.target(), "--", "id", "-un"])
+            .run()
+            .has_status(0);
+        assert_eq!(end.out(), "dev\n", "{hook}: {end}");
+        let end = end.says(&["not in ", reason, "/var/tmp/ollie-"]);
+        drop(end);
+        // And the second time it is found there.
+        let second = session(&devbox);
+        assert_eq!(second["sent"], 0, "{hook}: {second}");
+    }
+}
+
+#[test]
+fn where_no_place_is_left_each_is_named_with_its_reason() {
+    let Some(world) = World::with_ssh("no place") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .hook(
+            "mount -t tmpfs -o noexec,mode=755,uid=$(id -u dev) none /home/dev\n\
+             mount -t tmpfs -o size=100k,mode=1777 none /var/tmp\n\
+             mount --bind /dev/shm /dev/shm; mount -o remount,bind,ro /dev/shm\n\
+             mkdir /tmp/ollie-$(id -u dev); chmod 777 /tmp/ollie-$(id -u dev)",
+        )
+        .start();
+    let _ = devbox.shell("true").run().has_status(212).says(&[
+        "/home/dev/.cache/ollie",
+        "nothing can be executed there",
+        "/var/tmp/ollie-",
+        "no room for",
+        "/dev/shm/ollie-",
+        "Read-only file system",
+        "/tmp/ollie-",
+        "others may write",
+    ]);
+}
+
+#[test]
+fn every_umask() {
+    for umask in ["000", "077", "777"] {
+        let Some(world) = World::with_ssh("umask") else {
+            return;
+        };
+        let devbox = world
+            .devbox()
+            .shell("/run/devbox/login")
+            .hook(&format!(
+                "printf '#!/bin/sh\\numask {umask}\\nexec /bin/sh \"$@\"\\n' >/run/devbox/login\n\
+                 chmod 755 /run/devbox/login"
+            ))
+            .start();
+        works(&devbox);
+        let mode = devbox.installed()[0]
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o500, "umask {umask}");
+    }
+}
+
+/// What a host may have: sh always, and one program that can count bytes.
+#[test]
+fn with_next_to_nothing_on_path() {
+    // What stage 0 uses beside the shell itself.
+    let least = [
+        "sh", "uname", "id", "ls", "mkdir", "rm", "mv", "chmod", "wc", "cat",
+    ];
+    for more in [
+        &["dd"][..],
+        &["head"],
+        &["dd", "gzip"],
+        &["dd", "head", "sha256sum"],
+        &["head", "openssl", "xz"],
+    ] {
+        let Some(world) = World::with_ssh("few programs") else {
+            return;
+        };
+        let all: Vec<&str> = least.iter().chain(more).copied().collect();
+        let devbox = world.devbox().only(&all).start();
+        let first = session(&devbox);
+        let packing = first["packing"].as_str().unwrap().to_owned();
+        let expected = ["xz", "gzip"]
+            .into_iter()
+            .find(|name| more.contains(name))
+            .unwrap_or("plain");
+        assert_eq!(packing, expected, "{more:?}: {first}");
+        // Without a hash program nothing that lies there is trusted.
+        let trusted = more.contains(&"sha256sum") || more.contains(&"openssl");
+        let second = session(&devbox);
+        assert_eq!(second["sent"] == 0, trusted, "{more:?}: {second}");
+    }
+}
+
+#[test]
+fn another_architecture_is_named() {
+    let Some(world) = World::with_ssh("architectures") else {
+        return;
+    };
+    for (kernel, status, says) in [
+        ("Linux x riscv64", 201, "no toolsrv for linux-riscv64"),
+        ("Darwin x arm64", 212, "toolsrv runs on Linux"),
+        ("", 212, "toolsrv runs on Linux"),
+    ] {
+        let devbox = world
+            .devbox()
+            .config("SetEnv PATH=/run/devbox/bin:/usr/bin:/bin")
+            .hook(&format!(
+                "printf '#!/bin/sh\\necho {kernel}\\n' >/run/devbox/bin/uname\n\
+                 chmod 755 /run/devbox/bin/uname"
+            ))
+            .start();
+        let _ = devbox.shell("true").run().has_status(status).says(&[says]);
+    }
+}
+
+/// Whoever is first in /tmp, /var/tmp or /dev/shm may not choose what runs.
+#[test]
+fn a_directory_of_another_user_in_the_way_is_not_used() {
+    let Some(world) = World::with_ssh("shared hosts") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .home("/nonexistent")
+        .hook(
+            "for d in /var/tmp /dev/shm; do mkdir $d/ollie-$(id -u dev)\n\
+             chmod 755 $d/ollie-$(id -u dev); done\n\
+             chown 12345 /var/tmp/ollie-$(id -u dev)\n\
+             ln -s /home /tmp/ollie-link",
+        )
+        .start();
+    let end = devbox
+        .ollie(["exec", "--verbose", &devbox.target(), "--", "id", "-un"])
+        .run()
+        .has_status(0)
+        .says(&["not in /var/tmp/ollie-", "not in /dev/shm/ollie-"]);
+    assert_eq!(end.out(), "dev\n");
+    let installed = devbox.installed();
+    assert!(
+        installed[0].starts_with(devbox.path("tmp")),
+        "{installed:?}"
+    );
+}
+
+#[test]
+fn a_link_in_the_way_is_not_followed() {
+    let Some(world) = World::with_ssh("links") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .home("/nonexistent")
+        .hook("mkdir /home/x; chown dev /home/x; ln -s /home/x /var/tmp/ollie-$(id -u dev)")
+        .start();
+    let _ = devbox
+        .ollie(["exec", "--verbose", &devbox.target(), "--", "true"])
+        .run()
+        .has_status(0)
+        .says(&["it is a symbolic link"]);
+}
