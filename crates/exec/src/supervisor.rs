@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use ollie_protocol::Exit;
-use ollie_sandbox::Enforcement;
+use ollie_sandbox::{Enforcement, Error as SandboxError, Gate, Listener};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,7 @@ pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
     {
         let _ = policy.lighten_spawner();
     }
+    let mut gates = Gates::new(policies);
     let Some((command, stdio)) = receive_command(control) else {
         return;
     };
@@ -92,13 +93,14 @@ pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
         control,
         root: None,
         exit: None,
+        listener: None,
     };
     let policy = usize::try_from(command.policy)
         .ok()
         .and_then(|index| policies.get(index));
     let started = match (subreaper, signals, policy) {
         (Ok(()), Ok(signals), Some(enforcement)) => supervisor
-            .start(&command, enforcement, stdio)
+            .start(&command, enforcement, &mut gates, stdio)
             .map(|()| signals),
         (Err(errno), ..) => Err((Step::Fork, errno.raw_os_error())),
         (_, Err(error), _) => Err((Step::Fork, error.raw_os_error().unwrap_or(libc::EMFILE))),
@@ -107,6 +109,31 @@ pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
     match started {
         Ok(signals) => supervisor.watch(&signals, Duration::from_millis(command.grace_ms)),
         Err((step, errno)) => supervisor.report(Report::NotStarted { step, errno }),
+    }
+}
+
+/// The gate of the call's policy. It is made while nobody waits for it, where
+/// there is only one policy that can be asked for.
+struct Gates(Option<Result<Option<Gate>, i32>>);
+
+impl Gates {
+    fn new(policies: &[Enforcement]) -> Self {
+        Self(match policies {
+            [only] => Some(Self::of(only)),
+            _ => None,
+        })
+    }
+
+    fn take(&mut self, enforcement: &Enforcement) -> Result<Option<Gate>, (Step, i32)> {
+        let made = self.0.take().unwrap_or_else(|| Self::of(enforcement));
+        made.map_err(|errno| (Step::Sandbox, errno))
+    }
+
+    fn of(enforcement: &Enforcement) -> Result<Option<Gate>, i32> {
+        enforcement.gate().map_err(|error| match error {
+            SandboxError::Gate(source) => source.raw_os_error().unwrap_or(libc::EIO),
+            _ => libc::EIO,
+        })
     }
 }
 
@@ -127,6 +154,8 @@ struct Supervisor<'a> {
     /// signalled while the process is not reaped, so that the number is its.
     root: Option<Pid>,
     exit: Option<Exit>,
+    /// Readable when the command's tree first asks for a connection.
+    listener: Option<Listener>,
 }
 
 impl Supervisor<'_> {
@@ -134,8 +163,10 @@ impl Supervisor<'_> {
         &mut self,
         command: &Command,
         enforcement: &Enforcement,
+        gates: &mut Gates,
         stdio: [OwnedFd; 3],
     ) -> Result<(), (Step, i32)> {
+        let gate = gates.take(enforcement)?;
         let text = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| (Step::Exec, Errno::INVAL.raw_os_error()))
         };
@@ -148,9 +179,13 @@ impl Supervisor<'_> {
             cwd: &text(command.cwd.as_bytes())?,
             stdio,
             enforcement,
+            gate: gate.as_ref().map(Gate::child_end),
         };
         let pid = sys::spawn(&exec)?;
         self.root = Some(pid);
+        // The command runs by now, so this has been sent. Without it nobody
+        // answers, and connect(2) is ENOSYS.
+        self.listener = gate.and_then(|gate| gate.listener().ok());
         self.report(Report::Started(pid.as_raw_pid().unsigned_abs()));
         Ok(())
         // Here `exec` is dropped, and with it this process's copies of the
@@ -160,9 +195,18 @@ impl Supervisor<'_> {
     fn watch(&mut self, signals: &OwnedFd, grace: Duration) {
         let mut children = self.reap();
         while children && self.exit.is_none() {
-            let [ordered, _] =
-                channel::wait_readable([self.control.as_fd(), signals.as_fd()], None);
-            sys::drain(signals);
+            let asks = self
+                .listener
+                .as_ref()
+                .map_or(signals.as_fd(), Listener::as_fd);
+            let [ordered, signalled, asked] =
+                channel::wait_readable([self.control.as_fd(), signals.as_fd(), asks], None);
+            if signalled {
+                sys::drain(signals);
+            }
+            if asked {
+                self.open_gate();
+            }
             children = self.reap();
             if ordered {
                 match self.order() {
@@ -177,6 +221,15 @@ impl Supervisor<'_> {
         self.end(grace);
     }
 
+    /// Lets threads answer from now on. Most commands never connect, and are
+    /// spared the cost of them.
+    fn open_gate(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            // If that fails the listener is closed, and connect(2) is ENOSYS.
+            let _ = listener.serve();
+        }
+    }
+
     /// Ends what is left of the tree and says so.
     fn end(&mut self, grace: Duration) {
         if !self.reap() {
@@ -185,6 +238,8 @@ impl Supervisor<'_> {
                 confirmed: true,
             });
         }
+        // What shuts down may have to tell somebody.
+        self.open_gate();
         let survivors = self.exit.map_or(0, |_| tree::count());
         let (root, mut exit) = (self.root, self.exit);
         let confirmed = tree::end_descendants(grace, &HashSet::new(), &mut |pid, status| {

@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, c_char};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use ollie_sandbox::Enforcement;
 use rustix::process::Pid;
@@ -128,6 +128,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) cwd: &'a CString,
     pub(crate) stdio: [OwnedFd; 3],
     pub(crate) enforcement: &'a Enforcement,
+    /// Where the child sends the listener of its filter, if it has one.
+    pub(crate) gate: Option<BorrowedFd<'a>>,
 }
 
 /// Stack of the child between clone and exec. It calls system calls and a few
@@ -239,7 +241,7 @@ unsafe fn enter(
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
-    if let Err((_, code)) = exec.enforcement.restrict_self() {
+    if let Err((_, code)) = exec.enforcement.restrict_self(exec.gate) {
         return (Step::Sandbox, code);
     }
     // SAFETY: as above.

@@ -1,11 +1,12 @@
 //! Runs a command under the default profile, in the current directory:
 //! `cargo run -p ollie-sandbox --example confined -- sh -c 'cat ~/.bashrc'`.
 //!
-//! It is the whole path of a policy in forty lines: layer, expand, compile,
+//! It is the whole path of a policy in fifty lines: layer, expand, compile,
 //! fork, restrict, exec, explain.
 #![expect(unsafe_code, reason = "pre_exec is unsafe by nature")]
 #![expect(clippy::print_stderr, reason = "an example speaks to its user")]
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -36,14 +37,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(environment);
     command.stdout(Stdio::inherit()).stderr(Stdio::piped());
-    // SAFETY: restrict_self makes system calls and nothing else.
+    let gate = enforcement.gate()?;
+    let gate_end = gate.as_ref().map(|gate| gate.child_end().as_raw_fd());
+    // SAFETY: restrict_self makes system calls and nothing else, and the gate
+    // is open until the child has been started.
     unsafe {
         command.pre_exec(move || {
-            let restricted = enforcement.restrict_self();
+            let gate = gate_end.map(|fd| BorrowedFd::borrow_raw(fd));
+            let restricted = enforcement.restrict_self(gate);
             restricted.map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
         });
     }
-    let output = command.output()?;
+    let child = command.spawn()?;
+    if let Some(gate) = gate {
+        gate.listener()?.serve()?;
+    }
+    let output = child.wait_with_output()?;
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
         for denial in policy.denials(&argv, &cwd, &output.stderr) {

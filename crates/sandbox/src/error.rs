@@ -89,6 +89,9 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The gate before a call's connections cannot be made.
+    #[error("cannot make the gate for Unix sockets")]
+    Gate(#[source] std::io::Error),
     /// The seccomp tables do not cover this processor.
     #[error("there is no system call table for this processor; x86_64 and aarch64 are supported")]
     Architecture,

@@ -2,8 +2,9 @@ use ollie_protocol::{Enforced, SandboxReport};
 
 use super::degraded::missing;
 use super::enforcement::{Enforcement, Limit, Plan};
+use super::gate::{GateRules, RESOLVE_UNIX};
 use super::{probe, ruleset, sys};
-use crate::seccomp::{Processor, filter};
+use crate::seccomp::{Processor, Rules, filter};
 use crate::{Error, Policy};
 
 /// Compiles a policy for this kernel. Done once per session and policy; the
@@ -51,11 +52,17 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
         Enforced::Partial
     };
     report.degraded = missing;
+    let gated = abi < RESOLVE_UNIX;
+    let rules = Rules {
+        network: policy.network(),
+        gated,
+    };
     let plan = Plan {
         confined: true,
         last_capability: sys::last_capability(),
         limits: limits(policy),
-        filter: filter(processor, policy.network()),
+        filter: filter(processor, rules),
+        gate: gated.then(|| GateRules::new(policy)),
     };
     Ok(Enforcement::new(Some(fd), plan, report))
 }

@@ -36,9 +36,11 @@ pub(crate) fn missing(policy: &Policy, abi: u32) -> Vec<String> {
         6,
         "abstract Unix sockets of other processes are not restricted",
     );
+    // Tighter again: a gate decides on connections, and what it cannot decide
+    // on does not exist.
     lacks(
-        9,
-        "pathname Unix sockets are not restricted: docker.sock, ssh-agent, D-Bus and systemd of this user stay reachable",
+        super::gate::RESOLVE_UNIX,
+        "Unix datagram sockets cannot be made",
     );
     for (name, limit) in policy.limits.named().into_iter().take(2) {
         if let Some(limit) = limit {

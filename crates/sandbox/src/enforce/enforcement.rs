@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use ollie_protocol::SandboxReport;
 use serde::{Deserialize, Serialize};
 
+use super::gate::GateRules;
 use super::sys;
 use crate::seccomp::Instruction;
 
@@ -28,6 +29,9 @@ pub(crate) struct Plan {
     pub(crate) last_capability: u32,
     pub(crate) limits: Vec<Limit>,
     pub(crate) filter: Vec<Instruction>,
+    /// Who may be connected to, where a gate decides that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gate: Option<GateRules>,
 }
 
 /// A ceiling for one resource of setrlimit(2).
@@ -101,12 +105,18 @@ impl Enforcement {
     /// seccomp. close_range(2) and execve(2) are allowed afterwards.
     /// With `--yolo` it does nothing.
     ///
+    /// `gate` is [`crate::Gate::child_end`] of the gate that
+    /// [`Enforcement::gate`] made, if it made one.
+    ///
     /// # Errors
     /// The step that failed and its errno. The child must then exit and not
-    /// exec.
-    pub fn restrict_self(&self) -> Result<(), (Step, i32)> {
+    /// exec. [`Step::Seccomp`] and EBADF where a gate is needed and not given.
+    pub fn restrict_self(&self, gate: Option<BorrowedFd<'_>>) -> Result<(), (Step, i32)> {
         match (&self.ruleset, self.plan.confined) {
-            (Some(fd), true) => sys::confine(fd.as_fd(), &self.plan),
+            (Some(_), true) if gate.is_some() != self.plan.gate.is_some() => {
+                Err((Step::Seccomp, libc::EBADF))
+            }
+            (Some(fd), true) => sys::confine(fd.as_fd(), &self.plan, gate),
             // `from_parts` and `compile` make no such pair; if there were one,
             // nothing may run.
             (None, true) => Err((Step::Landlock, libc::EBADF)),

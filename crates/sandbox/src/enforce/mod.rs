@@ -2,7 +2,9 @@
 
 mod compile;
 mod degraded;
+mod doorman;
 mod enforcement;
+mod gate;
 mod identity;
 mod parts;
 mod probe;
@@ -12,4 +14,5 @@ mod sys;
 
 pub use compile::compile;
 pub use enforcement::{Enforcement, Step};
+pub use gate::{Gate, Listener};
 pub use probe::probe;

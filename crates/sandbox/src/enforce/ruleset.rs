@@ -45,7 +45,11 @@ pub(crate) fn build(policy: &Policy, notes: &mut Vec<String>) -> Result<Option<O
             .add_rule(PathBeneath::new(file.as_fd(), access))
             .map_err(|e| failed(&visible(path), e))?;
     }
-    if let Network::Tcp { connect, bind } = policy.network() {
+    ports(ruleset, policy.network()).map(Into::into)
+}
+
+fn ports(mut ruleset: RulesetCreated, network: &Network) -> Result<RulesetCreated, Error> {
+    if let Network::Tcp { connect, bind } = network {
         for (ports, right) in [(connect, AccessNet::ConnectTcp), (bind, AccessNet::BindTcp)] {
             for port in ports {
                 ruleset = ruleset
@@ -54,16 +58,38 @@ pub(crate) fn build(policy: &Policy, notes: &mut Vec<String>) -> Result<Option<O
             }
         }
     }
-    Ok(ruleset.into())
+    Ok(ruleset)
+}
+
+/// The ruleset of the domain that a call's is nested in: what does not depend
+/// on files. `None` below ABI 4, which knows none of it.
+pub(crate) fn outer(network: &Network) -> Result<Option<OwnedFd>, Error> {
+    // A domain that does not speak of REFER denies it (the one right for which
+    // that is so), so this one gives it everywhere and leaves it to the inner.
+    let top = sys::open_path(Path::new("/")).map_err(|e| failed("the outer domain", e))?;
+    let build = || {
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::Refer)?;
+        created(ruleset, network)?.add_rule(PathBeneath::new(top, AccessFs::Refer))
+    };
+    build()
+        .map_err(|e| failed("the outer domain", e))
+        .and_then(|ruleset| ports(ruleset, network))
+        .map(Into::into)
 }
 
 fn create(network: &Network) -> Result<RulesetCreated, RulesetError> {
-    let mut ruleset = Ruleset::default()
+    let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(ABI::V10))?
-        .scope(make_bitflags!(Scope::{AbstractUnixSocket | Signal}))?;
+        .handle_access(AccessFs::from_all(ABI::V10))?;
+    created(ruleset, network)
+}
+
+fn created(ruleset: Ruleset, network: &Network) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset = ruleset.scope(make_bitflags!(Scope::{AbstractUnixSocket | Signal}))?;
     if network.is_restricted() {
         ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V10))?;
     }

@@ -4,6 +4,8 @@
     reason = "landlock_restrict_self, capset and seccomp between fork and exec need raw calls that neither allocate nor lock"
 )]
 
+pub(crate) mod notify;
+
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -30,6 +32,12 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 const CLEAR_ALL: u64 = 4;
 /// SECCOMP_SET_MODE_FILTER
 const SET_MODE_FILTER: u32 = 1;
+/// SECCOMP_FILTER_FLAG_NEW_LISTENER
+const NEW_LISTENER: u32 = 1 << 3;
+/// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19. Without it a signal
+/// ends the wait and the kernel starts the call again, when the connection may
+/// have been made already.
+const WAIT_KILLABLE: u32 = 1 << 5;
 
 /// The kernel's Landlock ABI, or the errno that says why there is none.
 pub(crate) fn landlock_abi() -> Result<u32, i32> {
@@ -112,7 +120,11 @@ pub(crate) fn identity() -> io::Result<Identity> {
 
 /// See [`super::Enforcement::restrict_self`]. Async-signal-safe: system calls
 /// on data that was prepared before the fork.
-pub(crate) fn confine(ruleset: BorrowedFd<'_>, plan: &Plan) -> Result<(), (Step, i32)> {
+pub(crate) fn confine(
+    ruleset: BorrowedFd<'_>,
+    plan: &Plan,
+    gate: Option<BorrowedFd<'_>>,
+) -> Result<(), (Step, i32)> {
     for limit in &plan.limits {
         cap_limit(limit).map_err(|e| (Step::Limits, e))?;
     }
@@ -121,7 +133,23 @@ pub(crate) fn confine(ruleset: BorrowedFd<'_>, plan: &Plan) -> Result<(), (Step,
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) })
         .map_err(|e| (Step::Landlock, e))?;
     drop_capabilities(plan.last_capability).map_err(|e| (Step::Capabilities, e))?;
-    load(&plan.filter).map_err(|e| (Step::Seccomp, e))
+    match gate {
+        None => load(&plan.filter, 0).map(drop),
+        Some(gate) => load_with_listener(&plan.filter, gate),
+    }
+    .map_err(|e| (Step::Seccomp, e))
+}
+
+/// Enters a Landlock domain and keeps the rest.
+pub(crate) fn enter(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)
+        .and_then(|()| {
+            // SAFETY: the descriptor is borrowed, so it is open.
+            check(unsafe {
+                libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32)
+            })
+        })
+        .map_err(io::Error::from_raw_os_error)
 }
 
 /// Lowers both halves of a limit and raises neither.
@@ -195,6 +223,11 @@ fn read_bounding_set(cap: u32) -> Result<libc::c_long, i32> {
 fn drop_capabilities(last: u32) -> Result<(), i32> {
     prctl(libc::PR_CAP_AMBIENT, CLEAR_ALL, 0)?;
     drop_bounding_set(last)?;
+    drop_thread_capabilities()
+}
+
+/// Empties the effective, permitted and inheritable sets of this thread.
+pub(crate) fn drop_thread_capabilities() -> Result<(), i32> {
     #[repr(C)]
     struct Header {
         version: u32,
@@ -210,7 +243,17 @@ fn drop_capabilities(last: u32) -> Result<(), i32> {
     check(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, none.as_ptr()) })
 }
 
-fn load(filter: &[Instruction]) -> Result<(), i32> {
+/// The listener goes to whoever has the other end of `gate`; this process's
+/// own copy is closed on exec.
+fn load_with_listener(filter: &[Instruction], gate: BorrowedFd<'_>) -> Result<(), i32> {
+    let listener = match load(filter, NEW_LISTENER | WAIT_KILLABLE) {
+        Err(libc::EINVAL) => load(filter, NEW_LISTENER)?,
+        other => other?,
+    };
+    notify::send(gate, listener)
+}
+
+fn load(filter: &[Instruction], flags: u32) -> Result<i32, i32> {
     let length = u16::try_from(filter.len()).map_err(|_| libc::EINVAL)?;
     let program = libc::sock_fprog {
         len: length,
@@ -219,7 +262,16 @@ fn load(filter: &[Instruction]) -> Result<(), i32> {
         filter: filter.as_ptr().cast_mut().cast(),
     };
     // SAFETY: `program` describes `filter`, and both outlive the call.
-    check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0u32, &raw const program) })
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            SET_MODE_FILTER,
+            flags,
+            &raw const program,
+        )
+    };
+    check(answer)?;
+    i32::try_from(answer).map_err(|_| libc::EBADF)
 }
 
 /// prctl(2) takes five words, and some options insist that the rest is zero.

@@ -30,6 +30,8 @@ pub(crate) const RETURN: u16 = 0x06;
 pub(crate) enum Answer {
     Allow,
     Errno(u16),
+    /// The listener of the filter decides; ENOSYS where there is none.
+    Ask,
     KillProcess,
 }
 
@@ -39,6 +41,7 @@ impl Answer {
         match self {
             Self::Allow => 0x7fff_0000,
             Self::Errno(errno) => 0x0005_0000 | u32::from(errno),
+            Self::Ask => 0x7fc0_0000,
             Self::KillProcess => 0x8000_0000,
         }
     }

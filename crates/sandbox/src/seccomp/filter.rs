@@ -22,6 +22,7 @@ struct Numbers {
     ioctl: u32,
     socket: u32,
     socketpair: u32,
+    connect: u32,
     sendto: u32,
     sendmsg: u32,
     sendmmsg: u32,
@@ -48,6 +49,7 @@ impl Processor {
                 ioctl: 16,
                 socket: 41,
                 socketpair: 53,
+                connect: 42,
                 sendto: 44,
                 sendmsg: 46,
                 sendmmsg: 307,
@@ -59,6 +61,7 @@ impl Processor {
                 ioctl: 29,
                 socket: 198,
                 socketpair: 199,
+                connect: 203,
                 sendto: 206,
                 sendmsg: 211,
                 sendmmsg: 269,
@@ -88,6 +91,7 @@ const NETLINK_ROUTE: u32 = 0;
 const SOCK_TYPE_MASK: u32 = 0xf;
 const SOCK_STREAM: u32 = 1;
 const SOCK_DGRAM: u32 = 2;
+const SOCK_SEQPACKET: u32 = 5;
 const IPPROTO_IP: u32 = 0;
 const IPPROTO_TCP: u32 = 6;
 /// ICMP, TCP, UDP, ICMPv6, UDP-Lite, MPTCP.
@@ -95,8 +99,16 @@ const USUAL_PROTOCOLS: [u32; 6] = [1, 6, 17, 58, 136, 262];
 /// Connects inside a send, where Landlock's rule on connect is not asked.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 
-/// The filter for one processor and one rule on the network.
-pub(crate) fn filter(processor: Processor, network: &Network) -> Vec<Instruction> {
+/// What the filter depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) network: &'a Network,
+    /// Whether Landlock leaves pathname Unix sockets to a gate.
+    pub(crate) gated: bool,
+}
+
+/// The filter for one processor.
+pub(crate) fn filter(processor: Processor, rules: Rules<'_>) -> Vec<Instruction> {
     let numbers = processor.numbers();
     let mut asm = Assembler::default();
     // A program for another instruction set numbers its calls differently.
@@ -108,7 +120,7 @@ pub(crate) fn filter(processor: Processor, network: &Network) -> Vec<Instruction
     if processor == Processor::X86_64 {
         asm.answer_if(JUMP_AT_LEAST, X32, Answer::Errno(ENOSYS));
     }
-    tree(&mut asm, &cases(processor, network));
+    tree(&mut asm, &cases(processor, rules));
     asm.finish()
 }
 
@@ -120,7 +132,7 @@ struct Case<'a> {
 }
 
 /// All cases, by number.
-fn cases<'a>(processor: Processor, network: &'a Network) -> Vec<Case<'a>> {
+fn cases<'a>(processor: Processor, rules: Rules<'a>) -> Vec<Case<'a>> {
     let numbers = processor.numbers();
     let mut cases: Vec<Case<'a>> = Vec::new();
     let mut case =
@@ -143,9 +155,15 @@ fn cases<'a>(processor: Processor, network: &'a Network) -> Vec<Case<'a>> {
         Box::new(|asm| refuse_bits(asm, 0, NEW_NAMESPACE | NEW_TIME)),
     );
     case(numbers.ioctl, Box::new(terminal));
-    case(numbers.socket, Box::new(|asm| socket(asm, network)));
-    case(numbers.socketpair, Box::new(pair));
-    if network.is_restricted() {
+    case(numbers.socket, Box::new(move |asm| socket(asm, rules)));
+    case(
+        numbers.socketpair,
+        Box::new(move |asm| pair(asm, rules.gated)),
+    );
+    if rules.gated {
+        case(numbers.connect, Box::new(|asm| asm.answer(Answer::Ask)));
+    }
+    if rules.network.is_restricted() {
         for (number, flags) in [
             (numbers.sendto, 3),
             (numbers.sendmsg, 2),
@@ -189,7 +207,11 @@ pub(crate) fn depth(processor: Processor) -> usize {
             cases
         }
     }
-    of(cases(processor, &Network::Unrestricted).len())
+    let rules = Rules {
+        network: &Network::Unrestricted,
+        gated: true,
+    };
+    of(cases(processor, rules).len())
 }
 
 fn terminal(asm: &mut Assembler) {
@@ -200,9 +222,24 @@ fn terminal(asm: &mut Assembler) {
     asm.answer(Answer::Allow);
 }
 
-fn pair(asm: &mut Assembler) {
+fn pair(asm: &mut Assembler, gated: bool) {
     asm.load(Word::Low(0));
     asm.answer_unless(JUMP_EQUAL, AF_UNIX, Answer::Errno(EAFNOSUPPORT));
+    unix(asm, gated);
+}
+
+/// A datagram socket takes an address with each message, which lies in memory
+/// where this filter cannot look, and a listener that looked would see what
+/// another thread changes a moment later. So where the filter has to keep
+/// tools from pathname sockets there are none. The other two kinds take an
+/// address in connect alone. (unix(7): SOCK_RAW makes a datagram socket too.)
+fn unix(asm: &mut Assembler, gated: bool) {
+    if gated {
+        asm.load(Word::Low(1));
+        asm.and(SOCK_TYPE_MASK);
+        asm.answer_if(JUMP_EQUAL, SOCK_STREAM, Answer::Allow);
+        asm.answer_unless(JUMP_EQUAL, SOCK_SEQPACKET, Answer::Errno(EACCES));
+    }
     asm.answer(Answer::Allow);
 }
 
@@ -214,9 +251,9 @@ fn refuse_bits(asm: &mut Assembler, argument: u32, bits: u32) {
 
 /// Families are an allow list: vsock reaches the hypervisor, packet sockets
 /// the wire, and the others are code of the kernel that hardly anyone runs.
-fn socket(asm: &mut Assembler, network: &Network) {
+fn socket(asm: &mut Assembler, rules: Rules<'_>) {
     asm.load(Word::Low(0));
-    asm.answer_if(JUMP_EQUAL, AF_UNIX, Answer::Allow);
+    asm.block_if_equal(AF_UNIX, |asm| unix(asm, rules.gated));
     asm.block_if_equal(AF_NETLINK, |asm| {
         // libc lists interfaces over it.
         asm.load(Word::Low(2));
@@ -224,7 +261,7 @@ fn socket(asm: &mut Assembler, network: &Network) {
         asm.answer(Answer::Allow);
     });
     for family in [AF_INET, AF_INET6] {
-        asm.block_if_equal(family, |asm| internet(asm, network));
+        asm.block_if_equal(family, |asm| internet(asm, rules.network));
     }
     asm.answer(Answer::Errno(EAFNOSUPPORT));
 }

@@ -3,12 +3,60 @@
 use super::assembler::{
     AND, Answer, Instruction, JUMP, JUMP_ANY_BIT, JUMP_AT_LEAST, JUMP_EQUAL, LOAD, RETURN,
 };
-use super::filter::{Processor, filter};
+use super::filter::{Processor, Rules};
 use super::table::{EACCES, EAFNOSUPPORT, ENOSYS, EPERM, EPROTONOSUPPORT, REFUSALS};
 use crate::Network;
 
 const X86: u32 = 0xc000_003e;
 const ARM: u32 = 0xc000_00b7;
+
+fn filter(processor: Processor, network: &Network) -> Vec<Instruction> {
+    let gated = false;
+    super::filter::filter(processor, Rules { network, gated })
+}
+
+fn gated(number: u32, args: [u64; 6]) -> [u32; 2] {
+    [(Processor::X86_64, X86), (Processor::Aarch64, ARM)].map(|(processor, arch)| {
+        // connect, socket, socketpair of asm-generic/unistd.h.
+        let number = match (processor, number) {
+            (Processor::Aarch64, 42) => 203,
+            (Processor::Aarch64, 41) => 198,
+            (Processor::Aarch64, 53) => 199,
+            _ => number,
+        };
+        let rules = Rules {
+            network: &Network::Unrestricted,
+            gated: true,
+        };
+        let program = super::filter::filter(processor, rules);
+        run(&program, arch, number, args)
+    })
+}
+
+#[test]
+fn a_gate_is_asked_for_connections_and_no_unix_datagram_socket_exists() {
+    // SECCOMP_RET_USER_NOTIF of linux/seccomp.h.
+    assert_eq!(gated(42, [0; 6]), [0x7fc0_0000; 2]);
+    assert_eq!(answer(&Network::Unrestricted, 42, [0; 6]), ALLOW);
+    let flags = 0x0008_0800u64;
+    for number in [41, 53] {
+        for (kind, answer) in [
+            (1, ALLOW),
+            (2, errno(EACCES)),
+            (3, errno(EACCES)),
+            (5, ALLOW),
+        ] {
+            for kind in [kind, kind | flags, kind | 1 << 32] {
+                assert_eq!(
+                    gated(number, [1, kind, 0, 0, 0, 0]),
+                    [answer; 2],
+                    "{kind:#x}"
+                );
+            }
+        }
+    }
+    assert_eq!(gated(41, [2, 2, 0, 0, 0, 0]), [ALLOW; 2], "UDP");
+}
 
 /// Runs a program as the kernel does (net/core/filter.c), and panics where the
 /// kernel would refuse to load it.

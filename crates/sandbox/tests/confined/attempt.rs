@@ -21,7 +21,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
     };
     let text = match answer {
         Ok(()) => "ok".to_owned(),
-        Err(error) => name(error.raw_os_error().unwrap_or(0)),
+        Err(error) => error.raw_os_error().map_or_else(|| error.to_string(), name),
     };
     let _ = writeln!(std::io::stdout(), "{text}");
     0
@@ -107,7 +107,7 @@ fn attempt(words: &[&str]) -> Option<Answer> {
             .map(|t| t.join().unwrap_or(())),
         #[cfg(target_arch = "x86_64")]
         ["int80"] => int80(),
-        _ => return None,
+        _ => return crate::attempt_socket::attempt(words),
     })
 }
 

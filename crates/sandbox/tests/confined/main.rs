@@ -14,7 +14,9 @@
 )]
 
 mod attempt;
+mod attempt_socket;
 mod cases;
+mod gate;
 mod work;
 mod world;
 
@@ -31,7 +33,7 @@ fn main() {
     let program = world::copy_program(keep.path());
     let mut trials = Vec::new();
     for who in Who::possible() {
-        for (name, case) in cases::ALL.iter().chain(work::ALL) {
+        for (name, case) in cases::ALL.iter().chain(gate::ALL).chain(work::ALL) {
             let name = format!("{} as {who}", name.replace('_', " "));
             let program = program.clone();
             trials.push(Trial::test(name, move || {

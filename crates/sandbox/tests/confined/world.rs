@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -175,16 +176,16 @@ impl World {
             .unwrap();
         let enforcement = Arc::new(compile(&policy, false).unwrap());
         let (environment, _) = policy.environment(std::env::vars_os());
-        let mut command = self.command(&enforcement, Path::new("/bin/sh"), &["-c", script]);
+        let mut command = self.command(Path::new("/bin/sh"), &["-c", script]);
         command.env_clear().envs(environment);
-        command.output().unwrap()
+        self.output(command, &enforcement)
     }
 
     fn run(&self, enforcement: &Arc<Enforcement>, program: &Path, args: &[&str]) -> Output {
-        self.command(enforcement, program, args).output().unwrap()
+        self.output(self.command(program, args), enforcement)
     }
 
-    fn command(&self, enforcement: &Arc<Enforcement>, program: &Path, args: &[&str]) -> Command {
+    fn command(&self, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
             .args(args)
@@ -195,20 +196,52 @@ impl World {
             .env("TMPDIR", &self.tmpdir)
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
-        if self.who == Who::Nobody {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        let enforcement = Arc::clone(enforcement);
-        // SAFETY: restrict_self makes system calls and nothing else.
-        unsafe {
-            command.pre_exec(move || {
-                enforcement
-                    .restrict_self()
-                    .map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
-            });
-        }
         command
     }
+
+    /// Runs a command as a supervisor does: from a thread that has the call's
+    /// user, enters the outer domain and then answers at the gate. Each of
+    /// that is the thread's own, so the test can do it any number of times.
+    fn output(&self, mut command: Command, enforcement: &Arc<Enforcement>) -> Output {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let run = || {
+            if self.who == Who::Nobody {
+                become_nobody();
+            }
+            let gate = enforcement.gate().unwrap();
+            let gate_end = gate.as_ref().map(|g| g.child_end().as_raw_fd());
+            let mine = Arc::clone(enforcement);
+            // SAFETY: restrict_self makes system calls and nothing else, and
+            // the gate is open until the child has been started.
+            unsafe {
+                command.pre_exec(move || {
+                    let gate = gate_end.map(|fd| BorrowedFd::borrow_raw(fd));
+                    mine.restrict_self(gate)
+                        .map_err(|(_, errno)| std::io::Error::from_raw_os_error(errno))
+                });
+            }
+            let child = command.spawn().unwrap();
+            if let Some(gate) = gate {
+                gate.listener().unwrap().serve().unwrap();
+            }
+            child.wait_with_output().unwrap()
+        };
+        std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+    }
+}
+
+/// For the calling thread alone: the C library's functions would change all.
+fn become_nobody() {
+    let nobody = libc::c_long::from(NOBODY);
+    // SAFETY: integers, and an empty list.
+    let answers = unsafe {
+        [
+            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()),
+            libc::syscall(libc::SYS_setresgid, nobody, nobody, nobody),
+            libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody),
+        ]
+    };
+    assert_eq!(answers, [0; 3]);
 }
 
 /// This binary where an ordinary user can execute it. Copied before any thread
