@@ -1,0 +1,120 @@
+"""Runs jobs, two at a time, each in a process of its own with a time limit."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import house
+import kernels
+import roles
+import userland
+from house import Gap
+from scenario import Job
+
+# Two cores carry two emulated guests.
+_AT_ONCE = 2
+_LIMIT = 420.0
+
+# What a job's process says about itself.
+PASSED, FAILED, GAP = 0, 1, 3
+
+
+@dataclass
+class _Running:
+    job: Job
+    process: subprocess.Popen
+    log: Path
+    start: float = field(default_factory=time.monotonic)
+
+    def took(self) -> float:
+        return time.monotonic() - self.start
+
+
+def gaps(jobs: list[Job]) -> tuple[list[str], set[str]]:
+    """What cannot be had here, in words, and the roles that nobody can fill.
+    Fetches the kernels that are missing."""
+    said, unfilled = [], set()
+    for role in sorted({job.role for job in jobs}, key=list(roles.BY_NAME).index):
+        try:
+            kernel = kernels.resolve(roles.BY_NAME[role])
+            print(f"{role:<8} {kernel.version} of Debian {kernel.source.suite}", flush=True)
+        except Gap as gap:
+            unfilled.add(role)
+            said.append(str(gap))
+    said += [f"no {name} here, so its login shell is not tried" for name in userland.missing()]
+    return said, unfilled
+
+
+def run(jobs: list[Job]) -> int:
+    """Runs all jobs and returns how many failed."""
+    waiting, running, failed = list(jobs), [], []
+    start = time.monotonic()
+    try:
+        while waiting or running:
+            while waiting and len(running) < _AT_ONCE:
+                running.append(_start(_next(waiting, running)))
+            time.sleep(0.05)
+            for one in list(running):
+                if one.process.poll() is None and one.took() > _LIMIT:
+                    _end(one)
+                if one.process.poll() is not None:
+                    running.remove(one)
+                    if not _report(one):
+                        failed.append(one.job)
+    finally:
+        for one in running:
+            _end(one)
+    minutes = (time.monotonic() - start) / 60
+    for job in failed:
+        print(f"failed: {job}")
+    print(f"devboxes: {len(jobs) - len(failed)} passed, {len(failed)} failed in {minutes:.1f} minutes", flush=True)
+    return len(failed)
+
+
+def _next(waiting: list[Job], running: list[_Running]) -> Job:
+    """Rather one whose guest nobody is making at this moment."""
+    busy = {(one.job.role, one.job.userland) for one in running}
+    free = [job for job in waiting if (job.role, job.userland) not in busy]
+    job = (free or waiting)[0]
+    waiting.remove(job)
+    return job
+
+
+def _start(job: Job) -> _Running:
+    directory = house.directory("runs") / f"{job.scenario}-{job.role}-{job.userland}"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    log = directory / "log"
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-B", Path(__file__).parent, "one", job.scenario, job.role, job.userland, directory],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+        )  # fmt: skip
+    return _Running(job, process, log)
+
+
+def _report(one: _Running) -> bool:
+    passed = one.process.returncode == PASSED
+    print(f"{'ok    ' if passed else 'FAILED'} {one.took():6.1f} s  {one.job}", flush=True)
+    if not passed:
+        print(one.log.read_text(errors="replace")[-12000:], flush=True)
+    return passed
+
+
+def _end(one: _Running) -> None:
+    """Asks first, so that the job ends its guest and its client in order."""
+    if one.process.poll() is not None:
+        return
+    with open(one.log, "a") as log:
+        log.write(f"\nended after {one.took():.0f} s\n")
+    one.process.send_signal(signal.SIGTERM)
+    try:
+        one.process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.wait()
