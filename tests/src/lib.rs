@@ -22,6 +22,7 @@ mod devbox;
 mod dist;
 mod gap;
 mod invocation;
+mod leftovers;
 mod must;
 mod piped;
 mod processes;

@@ -3,25 +3,19 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::must::must;
-use crate::processes::entries;
-use crate::{Dist, Invocation, Process, Tree, User, toolchain};
+use crate::{Dist, Invocation, User, toolchain};
 
 /// Where programs are on a usual system.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// "A moment": how long the last process of a session may live on. Trees have
-/// two seconds between SIGTERM and SIGKILL; the rest is for a busy machine.
-const MOMENT: Duration = Duration::from_secs(15);
-
 /// A home and all that belongs to it, for one user and one test.
 ///
 /// ```text
-/// BASE/bin       olliesrv and its bundle
+/// BASE/bin       olliesrv, its bundle, and toolsrv
 /// BASE/home      $HOME, with a private key, shell settings and a git identity
 /// BASE/home/project  where commands start
 /// BASE/outside   the user may write it, no policy grants it
@@ -30,8 +24,8 @@ const MOMENT: Duration = Duration::from_secs(15);
 /// ```
 #[derive(Debug)]
 pub struct World {
-    user: User,
-    base: PathBuf,
+    pub(crate) user: User,
+    pub(crate) base: PathBuf,
     /// Keeps the directories until the end.
     _directory: TempDir,
     dist: Dist,
@@ -72,7 +66,11 @@ impl World {
             world.set_mode(Path::new(name), mode);
             world.give(&world.base.join(name));
         }
-        for file in [world.dist.olliesrv(), world.dist.bundle()] {
+        for file in [
+            world.dist.olliesrv(),
+            world.dist.bundle(),
+            world.dist.toolsrv(),
+        ] {
             let name = file.file_name().unwrap_or_default();
             toolchain::link_or_copy(&file, &world.base.join("bin").join(name));
         }
@@ -218,89 +216,11 @@ impl World {
         toolchain::install(&at)
     }
 
-    /// Every process of this world: its arguments or its environment name the
-    /// base, or it belongs to a user who is in this test alone.
-    #[must_use]
-    pub fn processes(&self) -> Vec<Process> {
-        let base = self.base.display().to_string();
-        let own = self.user.is_other().then_some(self.user.uid());
-        Process::all()
-            .into_iter()
-            .filter(|process| process.mentions(&base) || Some(process.uid) == own)
-            .collect()
-    }
-
-    /// What is left of sessions now: processes, and entries of the directories
-    /// for sockets and temporary files.
-    #[must_use]
-    pub fn leftovers(&self) -> Vec<String> {
-        let processes = self.processes().into_iter().map(|process| process.line());
-        let files = ["run", "tmp"]
-            .into_iter()
-            .flat_map(|directory| entries(&self.base.join(directory)));
-        processes.chain(files).collect()
-    }
-
-    /// Awaits that no process and no file of a session is left.
-    ///
-    /// # Panics
-    /// If something still is, a moment later.
-    #[track_caller]
-    pub fn nothing_left(&self) {
-        let deadline = Instant::now() + MOMENT;
-        loop {
-            let left = self.leftovers();
-            if left.is_empty() {
-                return;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "left after {MOMENT:?}:\n  {}",
-                left.join("\n  ")
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
     fn set_mode(&self, path: &Path, mode: u32) {
         let permissions = std::fs::Permissions::from_mode(mode);
         must(
             std::fs::set_permissions(self.base.join(path), permissions),
             "change a mode",
-        );
-    }
-
-    /// Kills what is left, so that a test that fails leaves nothing behind.
-    fn sweep(&self) {
-        let deadline = Instant::now() + MOMENT;
-        while Instant::now() < deadline {
-            let left = self.processes();
-            if left.is_empty() {
-                return;
-            }
-            left.iter().for_each(|process| Tree::kill(process.pid));
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.sweep();
-            return;
-        }
-        let deadline = Instant::now() + MOMENT;
-        let mut left = self.leftovers();
-        while !left.is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
-            left = self.leftovers();
-        }
-        self.sweep();
-        assert!(
-            left.is_empty(),
-            "left at the end of the test:\n  {}",
-            left.join("\n  ")
         );
     }
 }
