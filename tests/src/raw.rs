@@ -56,17 +56,23 @@ impl Toolsrv {
         })
     }
 
+    /// The program, where the world's user can read it.
+    #[must_use]
+    pub fn program(world: &World) -> PathBuf {
+        let program = world.base().join("bin/toolsrv");
+        if !program.exists() {
+            link_or_copy(&world.dist().toolsrv(), &program);
+        }
+        program
+    }
+
     /// Starts one with the default policy in the world's project.
     ///
     /// # Panics
     /// If it does not become ready.
     #[must_use]
     pub fn start(world: &World) -> Self {
-        let program = world.base().join("bin/toolsrv");
-        if !program.exists() {
-            link_or_copy(&world.dist().toolsrv(), &program);
-        }
-        let mut process = world.command(program).arg("serve").limit(LIMIT).piped();
+        let mut process = world.command(Self::program(world)).arg("serve").limit(LIMIT).piped();
         let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take())
         else {
             panic!("no pipes to toolsrv");

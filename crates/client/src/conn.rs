@@ -1,4 +1,4 @@
-use ninep_rs::{Client, ClientConfig, Handle, OpenMode};
+use ninep_rs::{Client, ClientConfig, Handle, OpenMode, Stat};
 use ollie_protocol::auth::{Handshake, LEN};
 use ollie_protocol::{HostFacts, Key, Nonce, Proof, ToolCall, VersionRecord, tree};
 use serde::de::DeserializeOwned;
@@ -141,6 +141,15 @@ impl ToolsrvConn {
         self.client.max_data() as usize
     }
 
+    /// Asks for a sign of life: one small message each way.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the connection has ended.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.root.stat().await?;
+        Ok(())
+    }
+
     /// The file `version`.
     ///
     /// # Errors
@@ -176,6 +185,15 @@ impl ToolsrvConn {
         walking.await?;
         opening.await?;
         Ok(file.read_to_end(0, FILE_MAX).await?)
+    }
+
+    /// The entries of a directory of the tree.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is not there or no directory.
+    pub async fn list(&self, path: &str) -> Result<Vec<Stat>, Error> {
+        let bytes = self.read_file(path).await?;
+        Ok(Stat::decode_all(bytes)?)
     }
 
     async fn read_record<T: DeserializeOwned>(
