@@ -152,7 +152,7 @@ fn the_protocol_does_no_input_or_output() {
 
 #[test]
 fn unsafe_code_lives_in_two_basements() {
-    let mut basements = Vec::new();
+    let mut basements = BTreeSet::new();
     for file in files_below(&workspace().join("crates"), &["rs"]) {
         let inside = file
             .strip_prefix(workspace())
@@ -164,17 +164,13 @@ fn unsafe_code_lives_in_two_basements() {
             .map(|line| line.split("//").next().unwrap_or_default())
             .any(|code| code.contains("unsafe {") || code.contains("unsafe fn"));
         if has && inside.contains("/src/") {
-            basements.push(inside);
+            // A basement may have rooms of its own.
+            let module = inside.split("/sys/").next().unwrap_or_default();
+            basements.insert(module.trim_end_matches(".rs").to_owned());
         }
     }
-    basements.sort();
-    assert_eq!(
-        basements,
-        [
-            "crates/exec/src/sys.rs",
-            "crates/sandbox/src/enforce/sys.rs"
-        ]
-    );
+    let expected = ["crates/exec/src/sys", "crates/sandbox/src/enforce/sys"];
+    assert_eq!(basements, expected.map(str::to_owned).into());
 }
 
 /// Each package of the workspace and what it names as a dependency, for more
