@@ -72,13 +72,30 @@ impl Toolsrv {
     /// If it does not become ready.
     #[must_use]
     pub fn start(world: &World) -> Self {
-        let mut process = world.command(Self::program(world)).arg("serve").limit(LIMIT).piped();
+        Self::start_with(world, false)
+    }
+
+    /// Starts one whose calls are confined by nothing.
+    ///
+    /// # Panics
+    /// As [`Toolsrv::start`].
+    #[must_use]
+    pub fn start_unconfined(world: &World) -> Self {
+        Self::start_with(world, true)
+    }
+
+    fn start_with(world: &World, yolo: bool) -> Self {
+        let mut process = world
+            .command(Self::program(world))
+            .arg("serve")
+            .limit(LIMIT)
+            .piped();
         let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take())
         else {
             panic!("no pipes to toolsrv");
         };
         let secret = *must(Key::random().map_err(|e| e.to_string()), "make a key").as_bytes();
-        let boot = boot(secret);
+        let boot = boot(secret, yolo);
         let frame = must(boot.to_frame(), "write the boot record");
         must(input.write_all(&frame), "send the boot record");
         match ready(&mut output) {
@@ -195,7 +212,7 @@ impl Toolsrv {
 /// Longer than any test takes; a test that hangs is ended by it.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(300);
 
-fn boot(secret: [u8; auth::LEN]) -> Boot {
+fn boot(secret: [u8; auth::LEN], yolo: bool) -> Boot {
     let layers = must(ollie_sandbox::layer("default", &[]), "layer the policy");
     let policy = must(layers.to_json(), "write the policy");
     Boot {
@@ -205,7 +222,7 @@ fn boot(secret: [u8; auth::LEN]) -> Boot {
         session: SESSION.to_owned(),
         cwd: None,
         policy: must(serde_json::from_slice(&policy), "read the policy"),
-        yolo: false,
+        yolo,
     }
 }
 

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -16,6 +17,7 @@ const GUESTS_MAX: usize = 64;
 pub(crate) struct Lobby {
     strangers: Mutex<VecDeque<Arc<Notify>>>,
     guests: Arc<Semaphore>,
+    turned_away: AtomicU64,
 }
 
 impl Lobby {
@@ -23,7 +25,18 @@ impl Lobby {
         Arc::new(Self {
             strangers: Mutex::default(),
             guests: Arc::new(Semaphore::new(GUESTS_MAX)),
+            turned_away: AtomicU64::new(0),
         })
+    }
+
+    /// Somebody was not let in.
+    pub(crate) fn turn_away(&self) {
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were not let in so far.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
     }
 
     /// A stranger comes in.
@@ -84,6 +97,10 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         self.lobby.leave(&self.dismissed);
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if place.is_none() {
+            self.lobby.turn_away();
+        }
     }
 }
 
@@ -117,6 +134,8 @@ mod tests {
         let late = lobby.enter();
         assert!(!late.admit());
         guests.pop();
+        drop(lobby.enter());
+        assert_eq!(lobby.turned_away(), 1);
         assert!(late.admit());
         assert!(lobby.strangers().is_empty());
     }

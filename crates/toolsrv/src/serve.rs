@@ -8,7 +8,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::call::Phase;
 use crate::door::Door;
-use crate::lobby::Lobby;
 use crate::session::Session;
 use crate::stdio::Stdio;
 
@@ -43,7 +42,6 @@ fn config() -> ServerConfig {
 }
 
 async fn accept(session: Arc<Session>, listener: UnixListener) {
-    let lobby = Lobby::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No descriptor is free: some connection has to end first.
@@ -51,9 +49,10 @@ async fn accept(session: Arc<Session>, listener: UnixListener) {
             continue;
         };
         if !may_knock(&stream) {
+            session.lobby.turn_away();
             continue;
         }
-        let visit = lobby.enter();
+        let visit = session.lobby.enter();
         let dismissed = visit.dismissed();
         let door = Door::of_socket(&session, visit);
         tokio::spawn(async move {
@@ -68,7 +67,7 @@ async fn accept(session: Arc<Session>, listener: UnixListener) {
 }
 
 /// Only this user, and nothing that toolsrv has started itself: a tool may
-/// find the socket's name, and no sandbox keeps it from connecting.
+/// find the socket's name, and not every kernel can keep it from connecting.
 fn may_knock(stream: &UnixStream) -> bool {
     let own = rustix::process::getuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| {

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::calls::Calls;
 use crate::facts::Environment;
+use crate::lobby::Lobby;
 
 /// What all connections of a session share.
 pub(crate) struct Session {
@@ -26,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) spawner: Spawner,
     /// Calls by their ids.
     pub(crate) calls: Calls,
+    /// Who is connected to the socket.
+    pub(crate) lobby: Arc<Lobby>,
     /// Set when the session is to end.
     pub(crate) ending: Notify,
     /// Numbers for qids, unique for the life of this process.
@@ -78,6 +81,7 @@ impl Session {
             sandbox: Arc::new(sandbox),
             spawner,
             calls: Calls::default(),
+            lobby: Lobby::new(),
             ending: Notify::new(),
             paths: AtomicU64::new(100),
             keys: Mutex::new(Keys {

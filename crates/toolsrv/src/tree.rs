@@ -77,6 +77,8 @@ struct Gauges {
     rss: u64,
     /// qids handed out.
     qids: u64,
+    /// Connections to the socket that ended without having proved anything.
+    turned_away: u64,
 }
 
 impl Gauges {
@@ -89,6 +91,7 @@ impl Gauges {
             fds: std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
             rss: resident(),
             qids: session.paths.load(Ordering::Relaxed),
+            turned_away: session.lobby.turned_away(),
         }
     }
 }
