@@ -148,7 +148,9 @@ fn kill_9_of_the_supervisor_that_waits_harms_no_call() {
         .shell("echo ready; while [ ! -e go ]; do sleep 0.02; done; echo last words")
         .spawn();
     running.await_stdout("ready");
-    let spare = running.await_tree().spare.expect("one waits");
+    let spare = || running.await_tree().spare;
+    assert!(await_that(Duration::from_secs(10), || spare().is_some()));
+    let spare = spare().expect("one waits");
     Tree::kill(spare);
     assert!(await_that(Duration::from_secs(5), || Process::read(spare).is_none()));
     world.write("home/project/go", "");
