@@ -10,9 +10,10 @@ use crate::events::Decoder;
 
 /// Bytes asked for by one read.
 const READ: u32 = 256 * 1024;
-/// Reads that are outstanding at first: one for the start, one for what
-/// follows, so that a short call costs few messages.
-const READS_FIRST: usize = 2;
+/// Reads that are outstanding at first: one for the start, two for a short
+/// output, one for the result, so that a short call costs one round trip from
+/// beginning to end.
+const READS_FIRST: usize = 4;
 /// Reads that are outstanding once a read came back full: 4 MiB, which keeps
 /// a link of 50 ms busy at 80 MB/s.
 const READS_MOST: usize = 16;
