@@ -52,7 +52,7 @@ pub(crate) fn run(place: &Place, full: bool) -> Result<(), Failure> {
         dist = Some(built);
         Ok(Done::Yes(reason))
     });
-    tally.part("tests", || tests(place, &mut closing));
+    tally.part("tests", || tests(place, full, &mut closing));
     tally.part("doc tests", || doc_tests(place, &mut closing));
     if let Some(dist) = &dist {
         tally.part("toolsrv alone", || binary::check(&dist.toolsrv));
@@ -108,7 +108,7 @@ fn musl_std(place: &Place) -> Result<Done, Failure> {
     }
 }
 
-fn tests(place: &Place, closing: &mut Vec<String>) -> Result<Done, Failure> {
+fn tests(place: &Place, full: bool, closing: &mut Vec<String>) -> Result<Done, Failure> {
     let mut command = place.cargo(&place.root, &place.target);
     let nextest = has(place, "nextest");
     if nextest {
@@ -124,7 +124,11 @@ fn tests(place: &Place, closing: &mut Vec<String>) -> Result<Done, Failure> {
             "--no-fail-fast",
         ]);
     }
-    let result = runner(command.env("OLLIE_DIST", place.dist()), closing);
+    command.env("OLLIE_DIST", place.dist());
+    if full {
+        command.env("OLLIE_FULL", "1");
+    }
+    let result = runner(&mut command, closing);
     let name = if nextest {
         "cargo nextest"
     } else {

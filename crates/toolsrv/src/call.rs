@@ -31,12 +31,11 @@ pub(crate) struct Call {
     argv: Vec<Octets>,
     cwd: Octets,
     sandbox: Arc<Sandbox>,
-    control: Control,
+    /// The line to its supervisor, until it is finished.
+    control: Mutex<Option<Control>>,
     /// Whether it goes on without a reader of its events.
     background: bool,
     stdin: Option<Arc<Stdin>>,
-    stdout: pipe::Receiver,
-    stderr: pipe::Receiver,
     output: Mutex<Output>,
     phase: watch::Sender<Phase>,
     /// The process, once it runs: it may have ended before anybody looks.
@@ -62,14 +61,13 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// What has been read of the output so far.
-#[derive(Default)]
+/// What has been read of the output so far, and where the rest comes from.
 struct Output {
+    /// Standard output and error, each until its end.
+    pipes: [Option<Arc<pipe::Receiver>>; 2],
     both: Log,
     stdout: Log,
     stderr: Log,
-    /// Streams at their end.
-    closed: [bool; 2],
     /// Whose turn it is, so that neither stream starves the other.
     turn: usize,
 }
@@ -100,12 +98,16 @@ impl Call {
             argv,
             cwd,
             sandbox: Arc::clone(&session.sandbox),
-            control: running.control,
+            control: Mutex::new(Some(running.control)),
             background,
             stdin: running.stdin.map(Stdin::new),
-            stdout: running.stdout,
-            stderr: running.stderr,
-            output: Mutex::default(),
+            output: Mutex::new(Output {
+                pipes: [Some(running.stdout.into()), Some(running.stderr.into())],
+                both: Log::default(),
+                stdout: Log::default(),
+                stderr: Log::default(),
+                turn: 0,
+            }),
             phase: watch::Sender::new(Phase::Starting),
             pid: OnceLock::new(),
             grown: watch::Sender::new(()),
@@ -133,8 +135,10 @@ impl Call {
         self.spec.events
     }
 
-    pub(crate) fn control(&self) -> &Control {
-        &self.control
+    /// The line to its supervisor; none once it is finished.
+    pub(crate) fn control(&self) -> Option<Control> {
+        let control = self.control.lock();
+        control.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn started(&self) -> Instant {
@@ -199,7 +203,9 @@ impl Call {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         // An order that cannot be delivered finds nobody to obey it, and then
         // the driver learns of the supervisor's death.
-        let _ = self.control.order(Order::End { grace_ms }).await;
+        if let Some(control) = self.control() {
+            let _ = control.order(Order::End { grace_ms }).await;
+        }
     }
 
     /// Its standard input.
@@ -222,20 +228,20 @@ impl Call {
         let mut output = self.output();
         let first = output.turn;
         for index in [first, 1 - first] {
-            if output.closed[index] {
+            let Some(pipe) = output.pipes[index].clone() else {
                 continue;
-            }
-            let (pipe, name) = match index {
-                0 => (&self.stdout, Stream::Stdout),
-                _ => (&self.stderr, Stream::Stderr),
+            };
+            let name = match index {
+                0 => Stream::Stdout,
+                _ => Stream::Stderr,
             };
             // As much room as there are bytes: the buffer is not cleared
             // first and not too large for a short line.
-            let waiting = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
+            let waiting = rustix::io::ioctl_fionread(&*pipe).unwrap_or(0);
             let room = usize::try_from(waiting).unwrap_or(count).clamp(1, count);
             let mut data = BytesMut::with_capacity(room).limit(room);
             match pipe.try_read_buf(&mut data) {
-                Ok(0) => output.closed[index] = true,
+                Ok(0) => output.pipes[index] = None,
                 Ok(_) => {
                     let data = data.into_inner().freeze();
                     output.both.push(&data);
@@ -248,7 +254,7 @@ impl Call {
                     return Some((name, data));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(_) => output.closed[index] = true,
+                Err(_) => output.pipes[index] = None,
             }
         }
         None
@@ -257,15 +263,14 @@ impl Call {
     /// Returns when output may be ready, or a stream has ended. For ever if
     /// both have.
     pub(crate) async fn output_ready(&self) {
-        let [stdout_closed, stderr_closed] = self.output().closed;
-        let wait = async |pipe: &pipe::Receiver, closed| {
-            if closed || pipe.readable().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        let [stdout, stderr] = self.output().pipes.clone();
+        let wait = async |pipe: Option<Arc<pipe::Receiver>>| match pipe {
+            Some(pipe) if pipe.readable().await.is_ok() => {}
+            _ => std::future::pending().await,
         };
         tokio::select! {
-            () = wait(&self.stdout, stdout_closed) => {}
-            () = wait(&self.stderr, stderr_closed) => {}
+            () = wait(stdout) => {}
+            () = wait(stderr) => {}
         }
     }
 
@@ -376,6 +381,10 @@ impl Call {
                 sandbox,
             }
         });
+        // What is finished is remembered for long, and holds no descriptors.
+        self.output().pipes = [None, None];
+        let control = self.control.lock();
+        control.unwrap_or_else(PoisonError::into_inner).take();
         self.grown.send_replace(());
         result
     }

@@ -247,6 +247,9 @@ async fn command(call: &Call, word: &[u8]) -> Result<(), Refusal> {
         }
     };
     let order = Order::Signal(signal.as_raw());
-    let sent = call.control().order(order).await;
+    let Some(control) = call.control() else {
+        return Ok(());
+    };
+    let sent = control.order(order).await;
     sent.map_err(|error| Refusal::new(error.to_string()))
 }

@@ -42,6 +42,10 @@ fn finish(call: &Call) {
 
 /// Returns when the tree has ended; true if the client went away before.
 async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
+    // It is there until this function has let the call end.
+    let Some(control) = call.control() else {
+        return false;
+    };
     let limit = call.spec().timeout_ms.map(Duration::from_millis);
     let mut deadline = std::pin::pin!(async {
         match limit {
@@ -57,7 +61,7 @@ async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
     let mut unread = false;
     loop {
         tokio::select! {
-            report = call.control().report() => {
+            report = control.report() => {
                 if !note(call, report) {
                     break;
                 }

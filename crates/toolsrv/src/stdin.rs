@@ -112,7 +112,10 @@ impl Stdin {
             drop(queue);
             self.drained.notify_waiters();
         }
-        self.queue().broken = true;
+        let mut queue = self.queue();
+        queue.broken = true;
+        queue.waiting.clear();
+        drop(queue);
         self.drained.notify_waiters();
     }
 
