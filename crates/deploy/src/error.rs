@@ -111,6 +111,24 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The directory for sockets cannot be used.
+    #[error("sockets in {path:?}")]
+    Sockets {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// toolsrv's socket could not be forwarded. The other transport needs
+    /// nothing of sshd but the session.
+    #[error("{target} does not forward toolsrv's socket: {problem}; use the transport stdio")]
+    Forward {
+        /// The target.
+        target: String,
+        /// Why.
+        problem: String,
+    },
     /// toolsrv was sent, and did not arrive as it was sent. What was there
     /// before is there still.
     #[error("sending toolsrv to {target}: {problem}")]

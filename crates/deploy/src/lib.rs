@@ -18,7 +18,9 @@
 mod answers;
 mod arrival;
 mod error;
+mod forward;
 mod install;
+mod life;
 mod local;
 mod plan;
 mod process;

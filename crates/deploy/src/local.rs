@@ -66,11 +66,7 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
                 socket,
                 arrival: None,
             },
-            Channel {
-                reader: Box::new(reader),
-                writer: Box::new(writer),
-                nonce,
-            },
+            Channel::new(reader, writer, Some(nonce)),
         )),
         Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
         Err(Error::NotReady(problem)) => {

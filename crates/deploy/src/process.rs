@@ -4,7 +4,10 @@ use ninep_rs::ClientConfig;
 use ollie_client::{Credentials, ToolsrvConn, dial_toolsrv};
 use ollie_protocol::{Key, Nonce, Octets};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use crate::forward::Sockets;
+use crate::life::Life;
 use crate::ssh::Ssh;
 use crate::{Arrival, Error};
 
@@ -33,14 +36,42 @@ pub(crate) enum Running {
     /// toolsrv itself.
     Local(tokio::process::Child),
     /// The ssh that leads to it.
-    Remote(Ssh),
+    Remote {
+        ssh: Ssh,
+        life: Life,
+        /// The exec channel, where 9P goes another way.
+        lifeline: Option<Lifeline>,
+    },
+}
+
+/// toolsrv ends with its standard input, so this keeps it alive.
+#[derive(Debug)]
+pub(crate) struct Lifeline {
+    pub(crate) _reader: OwnedReadHalf,
+    pub(crate) _writer: OwnedWriteHalf,
+    /// The forwarded socket.
+    pub(crate) _sockets: Sockets,
 }
 
 /// The byte stream to a toolsrv, on which 9P is next.
 pub struct Channel {
-    pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
-    pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
-    pub(crate) nonce: Nonce,
+    reader: Box<dyn AsyncRead + Send + Unpin>,
+    writer: Box<dyn AsyncWrite + Send + Unpin>,
+    nonce: Option<Nonce>,
+}
+
+impl Channel {
+    pub(crate) fn new(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+        nonce: Option<Nonce>,
+    ) -> Self {
+        Self {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            nonce,
+        }
+    }
 }
 
 impl std::fmt::Debug for Channel {
@@ -53,7 +84,8 @@ impl Process {
     /// Authenticates on the channel, as `agent`.
     ///
     /// # Errors
-    /// [`Error::Connect`]
+    /// [`Error::Connect`]; [`Error::Forward`] where sshd forbids the socket,
+    /// which shows only now.
     pub async fn connect(
         &self,
         channel: Channel,
@@ -64,11 +96,33 @@ impl Process {
             key: &self.secret,
             session: &self.session,
             agent,
-            nonce: Some(channel.nonce),
+            nonce: channel.nonce,
         };
-        dial_toolsrv(channel.reader, channel.writer, credentials, config)
-            .await
-            .map_err(Error::Connect)
+        let dialled = dial_toolsrv(channel.reader, channel.writer, credentials, config).await;
+        dialled.map_err(|error| match (&self.running, &self.arrival) {
+            (
+                Running::Remote {
+                    ssh,
+                    lifeline: Some(_),
+                    ..
+                },
+                Some(arrival),
+            ) if lost(&error) => Error::Forward {
+                target: arrival.target.clone(),
+                problem: format!("{:?}", ssh.said()),
+            },
+            _ => Error::Connect(error),
+        })
+    }
+
+    /// Returns when the other host was silent for 12 s although it was asked,
+    /// and how long; never for a process of this machine. What was in flight
+    /// then has an unknown outcome.
+    pub async fn silence(&self, conn: &ToolsrvConn) -> Duration {
+        match &self.running {
+            Running::Local(_) => std::future::pending().await,
+            Running::Remote { life, .. } => life.silence(conn).await,
+        }
     }
 
     /// Waits until the process is gone, once its channel is closed: then
@@ -80,7 +134,18 @@ impl Process {
                 matches!(ended, Ok(Ok(_)))
             }
             // sshd closes the channel when toolsrv has ended, not before.
-            Running::Remote(ssh) => ssh.ended(FAREWELL).await.is_some(),
+            Running::Remote { ssh, lifeline, .. } => {
+                drop(lifeline.take());
+                ssh.ended(FAREWELL).await.is_some()
+            }
         }
     }
+}
+
+/// Whether the stream ended before anything was proved.
+fn lost(error: &ollie_client::Error) -> bool {
+    matches!(
+        error,
+        ollie_client::Error::Lost(_) | ollie_client::Error::NotAccepted(_)
+    )
 }

@@ -28,6 +28,9 @@ pub struct Remote {
     /// generous pattern (ssh_config(5)) would carry them to the host. Default:
     /// none.
     pub withheld: Vec<OsString>,
+    /// A directory of this machine for sockets, with a short path that nobody
+    /// else can write to. [`Transport::Forward`] needs it. Default: none.
+    pub runtime: Option<PathBuf>,
     /// A directory of this machine where compressed toolsrvs are kept between
     /// uploads. Default: none, they are compressed each time.
     pub packed: Option<PathBuf>,
@@ -67,6 +70,7 @@ impl Remote {
             answer_timeout: Duration::from_secs(60),
             askpass: None,
             withheld: Vec::new(),
+            runtime: None,
             packed: None,
         }
     }

@@ -6,7 +6,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 
 use crate::answers::{Answer, Answers};
-use crate::process::Running;
+use crate::forward::Sockets;
+use crate::life::Life;
+use crate::process::{Lifeline, Running};
 use crate::ready::read_ready;
 use crate::ssh::Ssh;
 use crate::stage0::Stage0;
@@ -115,8 +117,11 @@ impl Attempt<'_> {
         let boot = self.plan.boot().map_err(Error::Record)?;
         let skip: Vec<&str> = self.skip.iter().map(|(root, _)| root.as_str()).collect();
         let stage0 = Stage0::new(&boot.mark, self.manifest, &skip.join("\n"));
+        let sockets = self.sockets()?;
+        let control = sockets.as_ref().map(Sockets::control);
         (self.tell)(&Step::Connecting);
-        let (mut ssh, mut stream) = Ssh::start(self.remote, &stage0.command, self.modern)?;
+        let (mut ssh, mut stream) =
+            Ssh::start(self.remote, &stage0.command, self.modern, control.as_deref())?;
         // If ssh has ended already, its answer below says why.
         let _ = stream.write_all(stage0.script.as_bytes()).await;
         let mut answers = Answers::new(&boot.mark);
@@ -142,7 +147,10 @@ impl Attempt<'_> {
         let build = self.entry(&found)?.sha256().to_string();
         let arrival = Arrival {
             target: self.remote.target.to_string(),
-            transport: Transport::Stdio,
+            transport: match sockets {
+                Some(_) => Transport::Forward,
+                None => Transport::Stdio,
+            },
             facts: found.facts,
             program: found.program,
             build,
@@ -151,20 +159,44 @@ impl Attempt<'_> {
             noise: answers.noise(),
             attempts: self.number,
         };
+        let life = Life::new();
+        let (channel, lifeline) = match sockets {
+            None => (Channel::new(life.hear(reader), writer, Some(nonce)), None),
+            Some(sockets) => {
+                let forwarded = sockets.forward(self.remote, &socket).await?;
+                let (from, to) = forwarded.into_split();
+                let lifeline = Lifeline {
+                    _reader: reader,
+                    _writer: writer,
+                    _sockets: sockets,
+                };
+                (Channel::new(life.hear(from), to, None), Some(lifeline))
+            }
+        };
         let process = Process {
-            running: Running::Remote(ssh),
+            running: Running::Remote {
+                ssh,
+                life,
+                lifeline,
+            },
             secret: boot.secret,
             session: self.plan.session.clone(),
             server,
             socket,
             arrival: Some(arrival),
         };
-        let channel = Channel {
-            reader: Box::new(reader),
-            writer: Box::new(writer),
-            nonce,
-        };
         Ok((process, channel))
+    }
+
+    fn sockets(&self) -> Result<Option<Sockets>, Error> {
+        match (self.remote.transport, &self.remote.runtime) {
+            (Transport::Auto | Transport::Stdio, _) => Ok(None),
+            (Transport::Forward, Some(runtime)) => Sockets::make(runtime).map(Some),
+            (Transport::Forward, None) => Err(Error::Forward {
+                target: self.remote.target.to_string(),
+                problem: "there is no directory for sockets on this machine".to_owned(),
+            }),
+        }
     }
 
     /// Listens to stage 0 until it becomes toolsrv.

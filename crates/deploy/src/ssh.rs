@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +22,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 /// to what it needs (ssh_config(5)). What was tried: `StdinNull yes` passes
 /// no data, `SessionType none` hangs, a `LocalForward` whose port is taken
 /// ends everything when `ExitOnForwardFailure` is set.
-const PINNED: [&str; 13] = [
+const PINNED: [&str; 12] = [
     "RemoteCommand=none",
     "RequestTTY=no",
     "PermitLocalCommand=no",
@@ -34,8 +35,6 @@ const PINNED: [&str; 13] = [
     "EscapeChar=none",
     // QUIET would hide why a connection failed.
     "LogLevel=INFO",
-    // A live master of the user is used, but ssh never becomes one for others.
-    "ControlMaster=no",
     "ServerAliveInterval=5",
     "ServerAliveCountMax=3",
 ];
@@ -69,6 +68,7 @@ impl Ssh {
         remote: &Remote,
         command: &str,
         modern: bool,
+        control: Option<&Path>,
     ) -> Result<(Self, UnixStream), Error> {
         let cannot_start = |source| Error::Start {
             program: remote.ssh.clone(),
@@ -77,7 +77,7 @@ impl Ssh {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(cannot_start)?;
         let theirs_too = theirs.try_clone().map_err(cannot_start)?;
         let mut ssh = Command::new(&remote.ssh);
-        ssh.args(arguments(remote, modern))
+        ssh.args(arguments(remote, modern, control))
             .arg(command)
             .stdin(OwnedFd::from(theirs))
             .stdout(OwnedFd::from(theirs_too))
@@ -115,6 +115,11 @@ impl Ssh {
     pub(crate) async fn ended(&mut self, limit: Duration) -> Option<ExitStatus> {
         let ended = tokio::time::timeout(limit, self.child.wait()).await;
         ended.ok().and_then(Result::ok)
+    }
+
+    /// What was said so far.
+    pub(crate) fn said(&self) -> String {
+        self.said.text()
     }
 
     /// How ssh ended and what it said, once its stream has.
@@ -165,7 +170,7 @@ async fn keep_last(stderr: Option<ChildStderr>, kept: Arc<Mutex<Vec<u8>>>) {
 }
 
 /// Everything between `ssh` and the command.
-fn arguments(remote: &Remote, modern: bool) -> Vec<OsString> {
+fn arguments(remote: &Remote, modern: bool, control: Option<&Path>) -> Vec<OsString> {
     let mut arguments = vec![OsString::from("-T")];
     let later = if modern { &PINNED_LATER[..] } else { &[] };
     let timeout = format!("ConnectTimeout={}", remote.connect_timeout.as_secs().max(1));
@@ -174,6 +179,19 @@ fn arguments(remote: &Remote, modern: bool) -> Vec<OsString> {
     for option in options.chain([timeout.as_str()]).chain(batch) {
         arguments.push("-o".into());
         arguments.push(option.into());
+    }
+    match control {
+        // A live master of the user is used, but ssh never becomes one for
+        // others.
+        None => arguments.extend(["-o".into(), "ControlMaster=no".into()]),
+        // A master that ends with its session, in a place that is ours.
+        Some(control) => arguments.extend([
+            "-M".into(),
+            "-S".into(),
+            control.into(),
+            "-o".into(),
+            "ControlPersist=no".into(),
+        ]),
     }
     if let Some(port) = remote.target.port() {
         arguments.extend(["-p".into(), port.to_string().into()]);
@@ -192,7 +210,7 @@ mod tests {
     #[test]
     fn user_and_port_are_options_and_the_host_comes_last() {
         let remote = Remote::new("me@[::1]:2222".parse().unwrap());
-        let arguments = arguments(&remote, true);
+        let arguments = arguments(&remote, true, None);
         let words: Vec<_> = arguments
             .iter()
             .map(|word| word.to_str().unwrap())

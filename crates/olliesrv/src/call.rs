@@ -20,6 +20,8 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
     let server = setup_tool_server(&options.session, options.host.as_ref(), &verbose).await?;
     let outcome = tokio::select! {
         outcome = result_of(&server.conn, &call) => outcome.map(Some),
+        // Nobody is there who could end anything: ssh is killed.
+        error = server.silence() => return Err(error),
         // Closing the connection ends the call.
         _ = signals.next() => Ok(None),
     };

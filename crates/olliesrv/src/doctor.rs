@@ -242,6 +242,9 @@ pub(crate) fn remedy(error: &Error) -> String {
         Error::Deploy(Deploy::NoAnswer { .. }) => {
             "make `ssh HOST sh -c true` work: the login shell there has to start commands"
         }
+        Error::Deploy(Deploy::Forward { .. }) => {
+            "use --transport stdio, or set AllowStreamLocalForwarding yes in sshd_config there"
+        }
         Error::Deploy(Deploy::NoRoot { .. }) => {
             "make one of the named places writable and executable for that user"
         }

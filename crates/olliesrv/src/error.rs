@@ -57,6 +57,12 @@ pub(crate) enum Error {
         /// SHA-256 it gives of itself.
         found: String,
     },
+    /// Nothing was heard from the host although it was asked.
+    #[error("the host was silent for {seconds} s; the outcome of the call is unknown")]
+    Silent {
+        /// How long.
+        seconds: u64,
+    },
     /// There is no ready toolsrv.
     #[error(transparent)]
     Deploy(#[from] ollie_deploy::Error),

@@ -34,6 +34,10 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
         crate::output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
     }
     let outcome = follow(&server, &call, options, &mut signals).await;
+    if let Err(error @ Error::Silent { .. }) = outcome {
+        // Nobody is there who could end anything: ssh is killed.
+        return Err(error);
+    }
     verbose.step("the call has ended");
     let gone = server.end().await;
     verbose.step(if gone {
@@ -120,8 +124,10 @@ async fn follow(
     let broken = output.broken();
     let mut end = None;
     let mut deadline = std::pin::pin!(tokio::time::sleep(Duration::MAX));
+    let mut silence = std::pin::pin!(server.silence());
     let result = loop {
         tokio::select! {
+            error = &mut silence => return Err(error),
             event = running.next() => match event? {
                 Some(event) => {
                     if let Some(result) = show(&output, event, options.json).await {

@@ -76,6 +76,7 @@ pub(crate) fn failed(error: &Error) -> ExitCode {
             of_client(error)
         }
         Error::Deploy(error) => of_deploy(error),
+        Error::Silent { .. } => LOST,
         Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
         Error::Config { .. } | Error::ConfigFile { .. } => CONFIG,
         Error::Runtime(_) | Error::Io { .. } => OTHER,
@@ -96,7 +97,7 @@ fn of_deploy(error: &ollie_deploy::Error) -> u8 {
             SshFailure::Authentication | SshFailure::HostKey => NOT_LET_IN,
             _ => UNREACHABLE,
         },
-        Deploy::NoAnswer { .. } => UNREACHABLE,
+        Deploy::NoAnswer { .. } | Deploy::Forward { .. } => UNREACHABLE,
         Deploy::Platform { .. } | Deploy::NoRoot { .. } | Deploy::Transfer { .. } => NO_PLACE,
         _ => NO_TOOLSRV,
     }

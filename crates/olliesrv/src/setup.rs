@@ -32,6 +32,15 @@ impl ToolServer {
         self.process.ended().await
     }
 
+    /// Returns when the other host was silent too long: what is in flight then
+    /// has an unknown outcome. Never on this machine.
+    pub(crate) async fn silence(&self) -> Error {
+        let quiet = self.process.silence(&self.conn).await;
+        Error::Silent {
+            seconds: quiet.as_secs(),
+        }
+    }
+
     /// The process behind the connection.
     pub(crate) fn process(&self) -> &Process {
         &self.process
@@ -115,6 +124,7 @@ impl There {
             remote.answer_timeout = timeout;
         }
         remote.ssh.clone_from(&options.ssh);
+        remote.runtime = Some(paths.runtime.clone());
         remote.packed = Some(paths.cache.join("packed"));
         // The keys of models stay here, whatever SendEnv says.
         remote.withheld = std::env::vars_os()
