@@ -23,7 +23,7 @@ import scenario
 import userland
 from client import Client
 from house import Broken, Gap
-from machine import Machine
+from machine import Machine, RequestedAssertionFailed
 from scenario import Job
 
 _PR_SET_PDEATHSIG = 1
@@ -81,6 +81,9 @@ def _one(job: Job, directory: Path) -> int:
         scenario.run(job, directory)
     except (SystemExit, KeyboardInterrupt):
         raise
+    except RequestedAssertionFailed:
+        traceback.print_exc()
+        return runner.REFUTED
     except Exception:
         traceback.print_exc()
         return runner.FAILED

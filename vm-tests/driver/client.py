@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import house
@@ -94,17 +95,19 @@ class Client(Commands):
     def copy_from_host(self, source: str, target: str) -> None:
         subprocess.run(["cp", "-r", source, target], check=True, cwd=self.environment["HOME"])
 
-    def left(self, besides: set[int], patience: float = 10.0) -> None:
+    def left(self, patience: float = 10.0) -> None:
         """Ends what the commands left running, and says that they did."""
         deadline = time.monotonic() + patience
-        while running := _children() - besides:
+        while running := _children():
             for pid in running:
                 # One that has ended is waited for and gone.
-                os.waitpid(pid, os.WNOHANG)
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
             if time.monotonic() > deadline:
                 lines = [_command_line(pid) for pid in running]
                 for pid in running:
-                    os.kill(pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                 raise RequestedAssertionFailed(f"client: left running: {'; '.join(lines)}")
             time.sleep(0.05)
 

@@ -21,7 +21,7 @@ _AT_ONCE = 2
 _LIMIT = 420.0
 
 # What a job's process says about itself.
-PASSED, FAILED, GAP = 0, 1, 3
+PASSED, FAILED, GAP, REFUTED = 0, 1, 3, 4
 
 
 @dataclass
@@ -99,7 +99,7 @@ def _start(job: Job) -> _Running:
 
 
 def _report(one: _Running) -> bool:
-    passed = one.process.returncode == PASSED
+    passed = one.process.returncode == (REFUTED if one.job.fails else PASSED)
     print(f"{'ok    ' if passed else 'FAILED'} {one.took():6.1f} s  {one.job}", flush=True)
     if not passed:
         print(one.log.read_text(errors="replace")[-12000:], flush=True)

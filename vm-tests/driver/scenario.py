@@ -4,6 +4,8 @@ The script is what a NixOS test calls its testScript. Lines of it that begin
 with `#:` name a userland and the roles of the kernels, such as
 
     #: full on none abi2 off abi6 newest
+
+and `#: fails on abi2` names those on which an assertion of it must fail.
 """
 
 import ctypes
@@ -11,7 +13,7 @@ import os
 import re
 import time
 import unittest
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +36,12 @@ class Job:
     scenario: str
     userland: str
     role: str
+    # Whether it is there to show that what does not hold is found out.
+    fails: bool = False
 
     def __str__(self) -> str:
-        return f"{self.scenario} on {self.role}, {self.userland}"
+        must = ", where it must fail" if self.fails else ""
+        return f"{self.scenario} on {self.role}, {self.userland}{must}"
 
 
 def jobs(names: list[str]) -> list[Job]:
@@ -48,13 +53,15 @@ def jobs(names: list[str]) -> list[Job]:
     listed = []
     for name in names or found:
         guests = _GUESTS.findall(script(name).read_text())
+        fails = [role for word, on in guests if word == "fails" for role in on.split()]
+        guests = [(land, on) for land, on in guests if land != "fails"]
         if not guests:
             raise Broken(f"{name} does not say which guests it is for")
         for land, on in guests:
             for role in on.split():
                 if land not in userland.NAMES or role not in roles.BY_NAME:
                     raise Broken(f"{name}: there is no guest {role}-{land}")
-                listed.append(Job(name, land, role))
+                listed.append(Job(name, land, role, role in fails))
     return listed
 
 
@@ -103,11 +110,12 @@ def run(job: Job, directory: Path) -> None:
     text = script(job.scenario).read_text()
     try:
         exec(compile(text, f"{job.scenario}.py", "exec"), names)
-        devbox.crash()
-        client.left(set())
     except BaseException:
         print(f"the guest's console ends with:\n{devbox.console()}", flush=True)
+        # What failed is the news, not what it left behind.
+        with suppress(RequestedAssertionFailed):
+            client.left(patience=0)
         raise
     finally:
         devbox.crash()
-        client.left(set(), patience=0)
+    client.left()

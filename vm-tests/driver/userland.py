@@ -118,8 +118,10 @@ def _programs(cpio: Cpio, userland: str, busybox: bytes) -> None:
     # busybox's own shell would find all applets without any file for them.
     _program(cpio, "dash")
     cpio.link("bin/sh", "dash")
+    # Below /usr, where the sandbox lets programs be executed.
+    cpio.file("usr/lib/bare/applets", busybox, 0o755)
     for name in _BARE:
-        cpio.link(f"bin/{name}", "/libexec/devbox/busybox")
+        cpio.link(f"bin/{name}", "/usr/lib/bare/applets")
 
 
 def _configuration(cpio: Cpio, userland: str) -> None:
