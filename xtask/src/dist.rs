@@ -70,7 +70,14 @@ pub(crate) fn bench(place: &Place, arguments: &[OsString]) -> Result<(), Failure
     build(place, &Build::default(), Voice::Quiet)?;
     let mut bench = place.cargo(&place.root, &place.target);
     bench
-        .args(["run", "--quiet", "--release", "--package", "ollie-bench", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "ollie-bench",
+            "--",
+        ])
         .args(arguments)
         .env("OLLIE_DIST", place.dist());
     step::run(&mut bench)

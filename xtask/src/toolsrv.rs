@@ -43,7 +43,12 @@ pub(crate) fn build(
 /// Flags that replace the ones of `RUSTFLAGS` and of the user's configuration:
 /// what is sent to other people's hosts must not depend on them.
 fn flags(place: &Place, source: &Path, target: &Path, libc: &Libc) -> Vec<OsString> {
-    let mut flags = vec![OsString::from("-Ctarget-feature=+crt-static")];
+    let mut flags = vec![
+        OsString::from("-Ctarget-feature=+crt-static"),
+        // Random numbers by the system call itself: a static glibc cannot be
+        // asked by name, and /dev/urandom is not everywhere.
+        OsString::from("--cfg=getrandom_backend=\"linux_getrandom\""),
+    ];
     if let Some(sysroot) = &libc.sysroot {
         let mut flag = OsString::from("--sysroot=");
         flag.push(sysroot);

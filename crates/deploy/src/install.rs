@@ -136,6 +136,9 @@ fn write(
         file.set_permissions(Permissions::from_mode(0o500))
             .map_err(|error| ("make toolsrv executable", error))?;
         file.sync_all().map_err(|error| ("write toolsrv", error))?;
+        // A program that is open for writing cannot be executed (ETXTBSY), and
+        // from the rename on another ollie may do that.
+        drop(file);
         std::fs::rename(&staged, program).map_err(|error| ("move toolsrv to its place", error))
     })();
     if result.is_err() {
