@@ -72,7 +72,8 @@ def run(jobs: list[Job]) -> int:
     minutes = (time.monotonic() - start) / 60
     for job in failed:
         print(f"failed: {job}")
-    print(f"devboxes: {len(jobs) - len(failed)} passed, {len(failed)} failed in {minutes:.1f} minutes", flush=True)
+    print(f"{minutes:.1f} minutes")
+    print(f"devboxes: {len(jobs) - len(failed)} passed, {len(failed)} failed", flush=True)
     return len(failed)
 
 

@@ -10,6 +10,7 @@
 //!   [`binary`] check what came out.
 //! - [`dist`] puts `olliesrv` and the bundle into `target/dist/`.
 //! - [`reproducible`] builds twice and compares.
+//! - [`devbox`] starts guests with other kernels.
 //! - [`suite`] runs every test; [`packages`] is what they need.
 
 #![expect(
@@ -19,6 +20,7 @@
 )]
 
 mod binary;
+mod devbox;
 mod dist;
 mod elf;
 mod failure;
@@ -61,6 +63,7 @@ fn run() -> Result<(), Failure> {
         Command::Build(build) => dist::build(&place, &build, Voice::Loud).map(drop),
         Command::Run(arguments) => dist::run(&place, arguments),
         Command::Bench(arguments) => dist::bench(&place, &arguments),
+        Command::Devbox(arguments) => devbox::become_driver(&place, &arguments),
         Command::Musl => musl::prepare(&place).map(drop),
         Command::Reproducible(wish) => reproducible::twice(&place, wish),
         Command::Test { full } => suite::run(&place, full),

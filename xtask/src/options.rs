@@ -16,6 +16,8 @@ usage: cargo xtask build [--libc auto|gnu|musl] [--toolsrv OS-ARCH=FILE]...
                             every test; --full also the ones that take long
        cargo xtask bench [ROUNDS]
                             what the hot paths cost, each beside a reference
+       cargo xtask devbox test [SCENARIO]... | list | shell ROLE [USERLAND]
+                            scenarios on guests with other kernels; a guest to log into
        cargo xtask reproducible [--libc auto|gnu|musl]
                             builds toolsrv in two directories and compares
        cargo xtask musl     builds the musl std from Debian's source packages,
@@ -29,6 +31,7 @@ pub(crate) enum Command {
     Build(Build),
     Run(Vec<OsString>),
     Bench(Vec<OsString>),
+    Devbox(Vec<OsString>),
     Musl,
     Reproducible(Wish),
     Test { full: bool },
@@ -61,6 +64,9 @@ pub(crate) fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
     }
     if command == "bench" {
         return Ok(Command::Bench(args.raw_args()?.collect()));
+    }
+    if command == "devbox" {
+        return Ok(Command::Devbox(args.raw_args()?.collect()));
     }
     while let Some(arg) = args.next()? {
         match (command.as_str(), arg) {

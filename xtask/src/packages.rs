@@ -17,7 +17,7 @@ enum Sign {
 }
 
 /// The one table: what shows that it is there, Debian's package, what for.
-const NEEDED: [(Sign, &str, &str); 7] = [
+const NEEDED: [(Sign, &str, &str); 14] = [
     (
         Sign::Program("cc"),
         "gcc",
@@ -53,6 +53,37 @@ const NEEDED: [(Sign, &str, &str); 7] = [
         "openssh-server",
         "the host of the integration tests",
     ),
+    (
+        Sign::Program("python3"),
+        "python3",
+        "the driver of the devboxes",
+    ),
+    (
+        Sign::Program("qemu-system-x86_64"),
+        "qemu-system-x86",
+        "the devboxes' machine",
+    ),
+    (
+        Sign::Program("busybox"),
+        "busybox-static",
+        "the devboxes' first program",
+    ),
+    (
+        Sign::Program("depmod"),
+        "kmod",
+        "drivers of the devboxes' kernels",
+    ),
+    (
+        Sign::Program("zstd"),
+        "zstd",
+        "the devboxes' kernels are compressed with it",
+    ),
+    (
+        Sign::Program("fish"),
+        "fish",
+        "a login shell that ssh may meet",
+    ),
+    (Sign::Program("tcsh"), "tcsh", "another one"),
 ];
 
 /// Installs what is missing if that is possible without a question: Debian,

@@ -3,7 +3,7 @@
 use std::{env, io::Write as _, process::Command};
 
 use crate::{
-    binary, dist,
+    binary, devbox, dist,
     failure::Failure,
     libc::{self, Wish},
     musl,
@@ -60,10 +60,12 @@ pub(crate) fn run(place: &Place, full: bool) -> Result<(), Failure> {
             reproducible::against(place, &dist.libc, &dist.toolsrv)?;
             Ok(Done::Yes("the same bytes from another directory".into()))
         });
+        tally.part("devboxes", || devbox::test(place, &mut closing));
     } else {
         let no = |what: &str| Ok(Done::No(format!("{what}: there is no toolsrv")));
         tally.part("toolsrv alone", || no("program headers, empty root"));
         tally.part("reproducible", || no("comparison"));
+        tally.part("devboxes", || no("scenarios"));
     }
     if full {
         tally.part("static glibc", || glibc(place));
