@@ -1,0 +1,53 @@
+//! The escape suite: every way out that we know of, tried for real.
+//!
+//! Each row of [`rows`] is a piece of shell code that ends with status 0 when
+//! it got out. It runs by `olliesrv exec`, where it must fail, and again
+//! without the mechanism that is said to stop it, where it must succeed: an
+//! attempt that fails anyway shows nothing. The table of docs/sandbox.md is
+//! what came of it.
+
+mod must_work;
+mod place;
+mod rows;
+mod table;
+
+use ollie_tests::User;
+
+use place::Place;
+use rows::{ROWS, Row};
+
+/// What came of a row for one user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// Refused, and not without its mechanism.
+    Shown,
+    /// Refused. This user cannot do it anyway.
+    Refused,
+}
+
+#[test]
+fn each_attempt_fails_and_succeeds_without_the_mechanism_that_stops_it() {
+    let mut problems = Vec::new();
+    let mut outcomes = Vec::new();
+    for user in User::each("the escape suite, as root") {
+        let place = Place::new(user);
+        for row in ROWS {
+            match place.try_row(row) {
+                Ok(outcome) => outcomes.push((user, *row, outcome)),
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    table::check(&outcomes);
+}
+
+/// A row is about something only if its two halves differ.
+#[test]
+fn rows_are_told_apart() {
+    let mut names: Vec<_> = ROWS.iter().map(|row: &Row| row.what).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count, "two rows of one name");
+}

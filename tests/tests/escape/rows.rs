@@ -1,0 +1,368 @@
+//! The attempts.
+
+use ollie_tests::User;
+
+/// One attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    /// What it tries, for the table.
+    pub(crate) what: &'static str,
+    /// Shell code; status 0 when it got out.
+    pub(crate) code: &'static str,
+    /// What stops it.
+    pub(crate) by: By,
+    /// Who would get out without that.
+    pub(crate) who: Who,
+    /// The policy it needs.
+    pub(crate) need: Need,
+}
+
+/// A mechanism, or several where each would be enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Landlock,
+    /// That a process is in a Landlock domain, whatever its rules are: it
+    /// traces nobody outside. Shown without a sandbox.
+    Domain,
+    Seccomp,
+    /// The filter and Landlock's rules on ports, either of which is enough.
+    Network,
+    /// The gate before Unix sockets, or Landlock from ABI 9 on.
+    Gate,
+    Environment,
+    Descriptors,
+    /// The filter and, independently, that there are no capabilities; or
+    /// no_new_privs. Shown without a sandbox.
+    Everything,
+}
+
+impl By {
+    pub(crate) fn parts(self) -> &'static [&'static str] {
+        match self {
+            Self::Landlock => &["landlock"],
+            Self::Network => &["landlock", "seccomp"],
+            Self::Seccomp => &["seccomp"],
+            Self::Gate => &["gate"],
+            Self::Environment => &["environment"],
+            Self::Descriptors => &["descriptors"],
+            Self::Domain | Self::Everything => &[],
+        }
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Landlock => "Landlock",
+            Self::Domain => "Landlock's domain",
+            Self::Network => "seccomp, Landlock",
+            Self::Seccomp => "seccomp",
+            Self::Gate => "gate",
+            Self::Environment => "environment",
+            Self::Descriptors => "close_range",
+            Self::Everything => "seccomp, no capabilities, no_new_privs",
+        }
+    }
+}
+
+/// Whom an attempt would serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    Anybody,
+    /// Root alone: the kernel refuses everybody else anyway.
+    Root,
+    /// Everybody but root.
+    Ordinary,
+    /// Nobody here: this kernel was built without it.
+    NotHere,
+}
+
+/// The policy that an attempt is made under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    Default,
+    NoNetwork,
+    OtherPorts,
+}
+
+impl Row {
+    pub(crate) fn shows_for(&self, user: User) -> bool {
+        match self.who {
+            Who::Anybody => true,
+            Who::Root => user == User::Root,
+            Who::Ordinary => user != User::Root,
+            Who::NotHere => false,
+        }
+    }
+
+    const fn root(mut self) -> Self {
+        self.who = Who::Root;
+        self
+    }
+
+    const fn ordinary(mut self) -> Self {
+        self.who = Who::Ordinary;
+        self
+    }
+
+    const fn not_here(mut self) -> Self {
+        self.who = Who::NotHere;
+        self
+    }
+
+    const fn under(mut self, need: Need) -> Self {
+        self.need = need;
+        self
+    }
+}
+
+const fn row(by: By, what: &'static str, code: &'static str) -> Row {
+    Row {
+        what,
+        code,
+        by,
+        who: Who::Anybody,
+        need: Need::Default,
+    }
+}
+
+const fn landlock(what: &'static str, code: &'static str) -> Row {
+    row(By::Landlock, what, code)
+}
+
+const fn seccomp(what: &'static str, code: &'static str) -> Row {
+    row(By::Seccomp, what, code)
+}
+
+const fn domain(what: &'static str, code: &'static str) -> Row {
+    row(By::Domain, what, code)
+}
+
+const fn gate(what: &'static str, code: &'static str) -> Row {
+    row(By::Gate, what, code)
+}
+
+const fn everything(what: &'static str, code: &'static str) -> Row {
+    row(By::Everything, what, code).root()
+}
+
+pub(crate) const ROWS: &[Row] = &[
+    // Files.
+    landlock("read a private ssh key", "cat ~/.ssh/id_ed25519"),
+    landlock("read cloud credentials", "cat ~/.aws/credentials"),
+    landlock("read GnuPG's keys", "cat ~/.gnupg/secring.gpg"),
+    landlock("read Kubernetes' credentials", "cat ~/.kube/config"),
+    landlock("read docker's passwords", "cat ~/.docker/config.json"),
+    landlock("read ~/.netrc", "cat ~/.netrc"),
+    landlock("read a shell's history", "cat ~/.bash_history"),
+    landlock("list the home directory", "ls ~"),
+    landlock(
+        "read a directory whose name begins as a granted one's",
+        "cat ../project2/file",
+    ),
+    landlock("read by `..` from the project", "cat ../.ssh/id_ed25519"),
+    landlock(
+        "read by /proc/self/root",
+        "cat /proc/self/root$HOME/.ssh/id_ed25519",
+    ),
+    landlock(
+        "read by /proc/self/cwd",
+        "cat /proc/self/cwd/../.ssh/id_ed25519",
+    ),
+    landlock(
+        "read through a symbolic link",
+        "ln -s ~/.ssh/id_ed25519 l && cat l",
+    ),
+    landlock(
+        "read through a link that is swapped all the time",
+        "$E race-link ~/.ssh/id_ed25519 20000",
+    ),
+    landlock(
+        "read through a hard link",
+        "$E link ~/.ssh/id_ed25519 h && cat h",
+    ),
+    landlock(
+        "move a file of others into the project",
+        "$E rename $OUT/victim here",
+    ),
+    landlock("move a file out of the project", "$E rename file $OUT/new"),
+    landlock("link a file out of the project", "$E link file $OUT/new"),
+    landlock("write a new file outside", "echo x > $OUT/new"),
+    landlock("append to a shell's settings", "echo evil >> ~/.bashrc"),
+    landlock(
+        "write through a symbolic link",
+        "ln -s ~/.bashrc l && echo evil >> l",
+    ),
+    landlock("truncate a file outside", "$E truncate $OUT/victim"),
+    landlock("remove a file outside", "rm $OUT/victim"),
+    landlock("make a directory outside", "mkdir $OUT/dir"),
+    landlock("replace a program on PATH", "cp /bin/true ~/bin/git"),
+    landlock("replace cargo", "cp /bin/true ~/.cargo/bin/cargo"),
+    landlock(
+        "start with the desktop session",
+        "echo x > ~/.config/autostart/x.desktop",
+    ),
+    landlock(
+        "execute a program outside",
+        "cp /bin/true $OUT/new && $OUT/new",
+    ),
+    landlock("read /etc/shadow", "cat /etc/shadow").root(),
+    landlock(
+        "write the kernel's settings",
+        "echo 1 > /proc/sys/vm/drop_caches",
+    )
+    .root(),
+    landlock(
+        "plant a cron job",
+        "t=/etc/cron.d/ollie-escape; mkdir -p /etc/cron.d && : > $t && rm $t",
+    )
+    .root(),
+    everything("make a device node", "$E mknod node"),
+    everything("give a file away", "chown 12345 file"),
+    // Processes.
+    landlock("signal another call", "$E kill $SIBLING"),
+    landlock("signal the call's own supervisor", "$E kill $PPID"),
+    domain(
+        "read another call's environment",
+        "cat /proc/$SIBLING/environ",
+    ),
+    domain("read another call's memory map", "cat /proc/$SIBLING/maps"),
+    domain(
+        "reach files by another call's root",
+        "ls /proc/$SIBLING/root/",
+    ),
+    domain(
+        "reach files by another call's directory",
+        "ls /proc/$SIBLING/cwd/",
+    ),
+    domain(
+        "open another call's descriptors",
+        "ls -L /proc/$SIBLING/fd/0",
+    ),
+    domain("open another call's memory", ": < /proc/$SIBLING/mem"),
+    domain("trace another call", "$E ptrace $SIBLING"),
+    domain("trace the call's own supervisor", "$E ptrace $PPID").root(),
+    domain("read another call's memory", "$E vmread $SIBLING"),
+    domain("take a descriptor of another call", "$E getfd $SIBLING"),
+    domain("take a descriptor of the supervisor", "$E getfd $PPID").root(),
+    row(
+        By::Descriptors,
+        "use an inherited descriptor",
+        "$E descriptors",
+    ),
+    row(
+        By::Environment,
+        "read a secret of the environment",
+        r#"test -n "$SOME_TOKEN""#,
+    ),
+    row(
+        By::Environment,
+        "inherit a setting of the dynamic linker",
+        "test -n \"${LD_AUDIT+set}\"",
+    ),
+    row(
+        By::Everything,
+        "become root by a setuid program",
+        "$SUPERUSER superuser",
+    )
+    .ordinary(),
+    // Sockets.
+    landlock(
+        "connect to an abstract socket outside",
+        "$E abstract $ABSTRACT",
+    ),
+    gate(
+        "connect to a socket like docker's",
+        "$E unix stream $OUT/docker.sock",
+    ),
+    gate(
+        "the same by a relative path",
+        "cd $OUT; $E unix stream docker.sock",
+    ),
+    gate(
+        "the same through a link",
+        "ln -s $OUT/docker.sock l && $E unix stream l",
+    ),
+    gate(
+        "the same by a descriptor of the directory",
+        "$E unix-by-fd . ../../outside/docker.sock",
+    ),
+    gate(
+        "connect to toolsrv's socket",
+        "$E unix stream $TOOLSRV_SOCKET",
+    ),
+    seccomp("send a datagram to a Unix socket", "$E unix-pair datagram"),
+    // The network.
+    row(
+        By::Network,
+        "connect by TCP, with `network: none`",
+        "$E tcp $PORT",
+    )
+    .under(Need::NoNetwork),
+    seccomp(
+        "make a UDP socket, with `network: none`",
+        "$E call 'udp socket'",
+    )
+    .under(Need::NoNetwork),
+    seccomp(
+        "make an IPv6 socket, with `network: none`",
+        "$E call 'tcp6 socket'",
+    )
+    .under(Need::NoNetwork),
+    landlock("connect to a port that is not listed", "$E tcp $PORT").under(Need::OtherPorts),
+    landlock("listen on a port that is not listed", "$E listen 20209").under(Need::OtherPorts),
+    seccomp("send by UDP where ports are listed", "$E call 'udp socket'").under(Need::OtherPorts),
+    seccomp("use MPTCP where ports are listed", "$E call 'mptcp socket'").under(Need::OtherPorts),
+    seccomp(
+        "connect within a send where ports are listed",
+        "$E fastopen $PORT",
+    )
+    .under(Need::OtherPorts),
+    everything("make a raw socket", "$E call 'raw socket'"),
+    everything("make a packet socket", "$E call 'packet socket'"),
+    seccomp("make a vsock socket", "$E call 'vsock socket'"),
+    seccomp("make a socket of the crypto API", "$E call 'alg socket'").not_here(),
+    seccomp("listen to the kernel's audit", "$E call 'netlink audit'"),
+    seccomp("change the firewall", "$E call 'netlink netfilter'"),
+    // The kernel.
+    seccomp("use io_uring", "$E call io_uring_setup"),
+    seccomp("make a user namespace", "$E call 'unshare user'"),
+    everything("make a mount namespace", "$E call 'unshare mount'"),
+    everything("make a process namespace", "$E call 'unshare pid'"),
+    everything("make a network namespace", "$E call 'unshare net'"),
+    seccomp("enter a namespace", "$E call setns"),
+    everything("mount", "$E call mount"),
+    everything("unmount", "$E call umount"),
+    everything("open a mount", "$E call open_tree"),
+    everything("make a file system", "$E call fsopen"),
+    everything("change a mount", "$E call mount_setattr"),
+    everything("change the root of all", "$E call pivot_root"),
+    everything("change the own root", "$E call chroot"),
+    everything("load a module", "$E call init_module").not_here(),
+    everything("unload a module", "$E call delete_module").not_here(),
+    everything("load another kernel", "$E call kexec_load").not_here(),
+    everything("load a BPF program", "$E call bpf"),
+    seccomp("watch by perf events", "$E call perf_event_open"),
+    seccomp("use a keyring", "$E call keyctl"),
+    seccomp("add a key", "$E call add_key"),
+    everything("handle page faults of the kernel", "$E call userfaultfd"),
+    everything("open a file by its handle", "$E call open_by_handle_at"),
+    everything("reboot", "$E call reboot"),
+    everything("swap", "$E call swapon"),
+    everything("stop swapping", "$E call swapoff"),
+    everything("account", "$E call acct"),
+    everything("set a clock", "$E call clock_settime"),
+    everything("set the time of day", "$E call settimeofday"),
+    everything("clear the kernel's log", "$E call syslog"),
+    everything("set quotas", "$E call quotactl"),
+    seccomp("type into a terminal", "$E call TIOCSTI"),
+    seccomp(
+        "the same with a bit set above",
+        "$E call 'TIOCSTI with a bit above'",
+    ),
+    seccomp("paste into a console", "$E call TIOCLINUX"),
+    #[cfg(target_arch = "x86_64")]
+    seccomp("call by x32's numbers", "$E call 'x32 getpid'").not_here(),
+    #[cfg(target_arch = "x86_64")]
+    seccomp("call by the 32-bit table", "$E int80"),
+    #[cfg(target_arch = "x86_64")]
+    everything("use I/O ports", "$E call iopl").not_here(),
+];
