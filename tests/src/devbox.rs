@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::must::must;
 use crate::processes::entries;
-use crate::{Invocation, Process, Tree, User, World, await_that, gap};
+use crate::{Invocation, Process, Relay, Tree, User, World, await_that, gap};
 
 /// How long sshd may take until it answers. Measured: 30 ms.
 const START: Duration = Duration::from_secs(20);
@@ -388,45 +386,24 @@ impl Devbox<'_> {
             .collect()
     }
 
-    /// An ssh whose connection to the host `cut` is cut after so many bytes
-    /// towards it.
+    /// `dev@127.0.0.1:PORT` through a relay.
     #[must_use]
-    pub fn cut_after(&self, bytes: u64) -> PathBuf {
-        let port = self.port;
-        // bash opens TCP connections, and is here only for this.
-        let proxy = format!(
-            "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/{port}\ncat <&3 &\n\
-             head -c {bytes} >&3\nkill $!\n"
-        );
-        let place = self.place.display();
-        write(&self.place.join("cut"), &proxy, 0o755);
-        let ssh = format!(
-            "#!/bin/sh\nexec /usr/bin/ssh -F {place}/ssh_config -o ProxyCommand={place}/cut \
-             -o User=dev -o HostKeyAlias=[127.0.0.1]:{port} \"$@\"\n"
-        );
-        let program = self.place.join("ssh-cut");
-        write(&program, &ssh, 0o755);
-        program
+    pub fn through(&self, relay: &Relay) -> String {
+        let file = self.place.join("known_hosts");
+        let known = must(std::fs::read_to_string(&file), "read known_hosts");
+        let key = known.split_once(' ').map_or("", |(_, key)| key);
+        let port = relay.port();
+        if !known.contains(&format!("]:{port} ")) {
+            write(&file, &format!("{known}[127.0.0.1]:{port} {key}"), 0o600);
+        }
+        format!("dev@127.0.0.1:{port}")
     }
 
-    /// Stops the sshd processes of every connection until the result is
-    /// dropped, with SIGSTOP: the connection stays and nothing moves.
-    #[must_use]
-    pub fn stop_sshd(&self) -> Stopped {
-        let all = Process::all();
-        let children = |parent: u32| all.iter().filter(move |process| process.parent == parent);
-        let mut stopped = Vec::new();
-        for connection in children(self.sshd.id()) {
-            stopped.push(connection.pid);
-            // Only sshd's own: what toolsrv would notice is another matter.
-            stopped.extend(
-                children(connection.pid)
-                    .filter(|process| process.mentions("sshd: "))
-                    .map(|process| process.pid),
-            );
+    /// Removes every installed toolsrv.
+    pub fn uninstall(&self) {
+        for file in self.installed() {
+            must(std::fs::remove_file(file), "remove a file");
         }
-        stopped.iter().for_each(|&pid| signal(pid, Signal::STOP));
-        Stopped(stopped)
     }
 
     /// Awaits that nothing of a session is left there.
@@ -478,23 +455,6 @@ impl Devbox<'_> {
         for process in self.processes() {
             Tree::kill(process.pid);
         }
-    }
-}
-
-/// Processes that are stopped until this is dropped.
-#[derive(Debug)]
-pub struct Stopped(Vec<u32>);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|&pid| signal(pid, Signal::CONT));
-    }
-}
-
-fn signal(pid: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended already.
-        let _ = kill_process(pid, signal);
     }
 }
 

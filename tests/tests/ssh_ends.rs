@@ -1,19 +1,24 @@
 //! However a session on another host ends, nothing of it is left on either
 //! side, and the next one works.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use ollie_tests::{Devbox, Process, Running, Tree, World, await_that};
+use ollie_tests::{Devbox, Process, Relay, Running, Tree, World, await_that};
 use rustix::process::Signal;
 
 /// Sleeps that leave their group, their session and their parent.
 const SLEEPS: &str = "setsid sleep 4242 & (sleep 4242 &) ; echo ready; sleep 4242";
 
 fn sleeping(devbox: &Devbox<'_>, options: &[&str]) -> Running {
+    sleeping_at(devbox, &devbox.target(), options)
+}
+
+fn sleeping_at(devbox: &Devbox<'_>, target: &str, options: &[&str]) -> Running {
     let running = devbox
         .ollie(["exec"])
         .args(options)
-        .args([&devbox.target(), "--", "sh", "-c", SLEEPS])
+        .args([target, "--", "sh", "-c", SLEEPS])
         .spawn();
     running.await_stdout("ready");
     let sleeps = || {
@@ -152,25 +157,30 @@ fn an_upload_that_is_cut_leaves_nothing_and_the_next_one_succeeds() {
         return;
     };
     let devbox = world.devbox().start();
-    for number in 0..20_u32 {
-        let proxy = devbox.cut_after(8_000 + u64::from(number) * 40_000);
-        let end = devbox
-            .ollie(["exec", "cut", "--", "true"])
-            .env("OLLIE_SSH", proxy)
-            .run();
-        assert!(end.status == 0 || end.status >= 200, "{end}");
-        if end.status != 0 {
-            assert_eq!(
-                devbox.installed(),
-                Vec::<std::path::PathBuf>::new(),
-                "{end}"
-            );
-        }
+    let relay = Relay::to(devbox.port());
+    let target = devbox.through(&relay);
+    let run = || {
+        devbox
+            .ollie(["exec", &target, "--", "sh", "-c", "echo done"])
+            .run()
+    };
+    assert_eq!(run().ok(), "done\n");
+    let whole = relay.sent();
+    assert!(whole > 100_000, "toolsrv was sent: {whole}");
+    for number in 0..25 {
+        devbox.uninstall();
+        relay.cut_after(whole * number / 25);
+        let end = run().failed();
+        assert!(end.status > 200, "{end}");
         devbox.nothing_left();
+        // It is there whole, or not at all; and where it was there before, it
+        // stays.
         for file in devbox.installed() {
-            std::fs::remove_file(file).unwrap();
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o500);
         }
     }
+    relay.cut_after(u64::MAX);
+    assert_eq!(run().ok(), "done\n");
     assert_eq!(devbox.shell("echo next").run().ok(), "next\n");
 }
 
@@ -179,11 +189,13 @@ fn nothing_hangs_when_the_connection_goes_silent() {
     let Some(world) = World::with_ssh("silence") else {
         return;
     };
-    let devbox = world.devbox().start();
-    let running = sleeping(&devbox, &[]);
-    // As if every packet were lost: nothing reads, nothing writes, and no end
-    // is to be seen.
-    let stopped = devbox.stop_sshd();
+    let devbox = world
+        .devbox()
+        .config("ClientAliveInterval 5\nClientAliveCountMax 1")
+        .start();
+    let relay = Relay::to(devbox.port());
+    let running = sleeping_at(&devbox, &devbox.through(&relay), &[]);
+    relay.lose_everything(true);
     let began = Instant::now();
     let end = running
         .finish()
@@ -191,7 +203,9 @@ fn nothing_hangs_when_the_connection_goes_silent() {
         .says(&["silent for", "the outcome of the call is unknown"]);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(16), "{took:?}\n{end}");
-    drop(stopped);
-    devbox.nothing_left();
+    // The host learns of it from its own sshd (ClientAliveInterval), or not at
+    // all; the session does not wait for that.
+    relay.lose_everything(false);
     assert_eq!(devbox.shell("echo next").run().ok(), "next\n");
+    devbox.nothing_left();
 }
