@@ -121,6 +121,7 @@ def _shell(role: str, land: str) -> int:
         return subprocess.run([client.ssh, "-t", "devbox"]).returncode
     finally:
         devbox.crash()
+        client.close()
 
 
 def _needs(*programs: str) -> None:

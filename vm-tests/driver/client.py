@@ -6,8 +6,10 @@ guests by their names, and nothing of the person who started the test.
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,9 +28,10 @@ class Client(Commands):
 
     def __init__(self, directory: Path):
         self._directory = directory
-        for name in ("home/.ssh", "bin", "run", "tmp"):
+        for name in ("home/.ssh", "bin", "tmp"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-        (directory / "run").chmod(0o700)
+        # Sockets lie in it, and their names must be short.
+        self._run = Path(tempfile.mkdtemp(prefix="devbox-"))
         (directory / "home/.ssh").chmod(0o700)
         self.ssh = directory / "bin/ssh"
         config = directory / "ssh_config"
@@ -39,7 +42,7 @@ class Client(Commands):
             "HOME": str(directory / "home"),
             "PATH": f"{directory / 'bin'}:{house.dist()}:{_PATH}",
             "TMPDIR": str(directory / "tmp"),
-            "XDG_RUNTIME_DIR": str(directory / "run"),
+            "XDG_RUNTIME_DIR": str(self._run),
             "USER": "client",
             "LANG": "C.UTF-8",
             "TERM": "dumb",
@@ -94,6 +97,13 @@ class Client(Commands):
 
     def copy_from_host(self, source: str, target: str) -> None:
         subprocess.run(["cp", "-r", source, target], check=True, cwd=self.environment["HOME"])
+
+    def close(self) -> None:
+        """Removes what lies outside of its directory, and says what that was."""
+        left = sorted(path.name for path in self._run.iterdir())
+        shutil.rmtree(self._run)
+        if left:
+            raise RequestedAssertionFailed(f"client: left in the runtime directory: {', '.join(left)}")
 
     def left(self, patience: float = 10.0) -> None:
         """Ends what the commands left running, and says that they did."""

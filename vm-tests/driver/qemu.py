@@ -4,9 +4,11 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -25,9 +27,9 @@ class Qemu:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.console = directory / "console"
-        self.shell_socket = directory / "shell"
-        for stale in ("shell", "qmp", "console"):
-            (directory / stale).unlink(missing_ok=True)
+        # A Unix socket's name has 107 bytes, which a checkout's path may fill.
+        self._sockets = Path(tempfile.mkdtemp(prefix="devbox-"))
+        self.shell_socket = self._sockets / "shell"
         # fmt: off
         command = [
             "nice", "-n", "5", "qemu-system-x86_64", "-name", "devbox",
@@ -43,7 +45,7 @@ class Qemu:
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=shell,path={self.shell_socket},server=on,wait=off",
             "-device", "virtconsole,chardev=shell",
-            "-qmp", f"unix:{directory}/qmp,server=on,wait=off",
+            "-qmp", f"unix:{self._sockets}/qmp,server=on,wait=off",
         ]
         # fmt: on
         if saved:
@@ -68,7 +70,7 @@ class Qemu:
         self._qmp.settimeout(60)
         while True:
             try:
-                self._qmp.connect(str(self._directory / "qmp"))
+                self._qmp.connect(str(self._sockets / "qmp"))
                 break
             except OSError:
                 self.alive()
@@ -152,6 +154,7 @@ class Qemu:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        shutil.rmtree(self._sockets, ignore_errors=True)
 
 
 _LIBC = ctypes.CDLL(None)

@@ -113,9 +113,11 @@ def run(job: Job, directory: Path) -> None:
     except BaseException:
         print(f"the guest's console ends with:\n{devbox.console()}", flush=True)
         # What failed is the news, not what it left behind.
-        with suppress(RequestedAssertionFailed):
-            client.left(patience=0)
+        for tidy in (lambda: client.left(patience=0), client.close):
+            with suppress(RequestedAssertionFailed):
+                tidy()
         raise
     finally:
         devbox.crash()
     client.left()
+    client.close()
