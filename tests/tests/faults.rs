@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use ollie_client::ToolsrvConn;
-use ollie_tests::{Process, Toolsrv, Tree, World, await_that, gap, shell_call};
+use ollie_tests::{Dice, Process, Toolsrv, Tree, World, await_that, gap, shell_call};
 
 /// Random moments in all.
 const MOMENTS: u32 = 50;
@@ -16,18 +16,6 @@ const LANES: u32 = 5;
 /// ends by itself: so each of its states is met.
 const COMMAND: &str = "setsid sleep 4242 & (sleep 4242 &) ; head -c 200000 /dev/zero; i=0; \
                        while [ $i -lt 10 ]; do echo $i; sleep 0.01; i=$((i+1)); done";
-
-/// Numbers that are always the same (xorshift, Marsaglia 2003).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 /// The processes of a session that are there now, from olliesrv downwards.
 fn session(olliesrv: u32) -> Vec<u32> {
@@ -50,14 +38,13 @@ fn lane(lane: u32, seed: u64) {
     let world = Toolsrv::world();
     // The first start installs toolsrv; the others are those that count.
     let _ = world.shell("true").run().ok();
-    let mut dice = Dice(seed + (u64::from(lane) << 32));
+    let mut dice = Dice::new(seed + (u64::from(lane) << 32));
     for _ in 0..MOMENTS / LANES {
-        let moment = Duration::from_millis(dice.below(300));
+        let moment = Duration::from_millis(dice.below(300) as u64);
         let running = world.shell(COMMAND).spawn();
         std::thread::sleep(moment);
         let processes = session(running.pid());
-        let index = usize::try_from(dice.below(5)).expect("it is small");
-        let victim = processes[index.min(processes.len() - 1)];
+        let victim = processes[dice.below(5).min(processes.len() - 1)];
         Tree::kill(victim);
         let end = running.finish();
         let left_at = Instant::now();

@@ -81,6 +81,8 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn events(pieces: &[&[u8]]) -> Vec<String> {
@@ -126,6 +128,89 @@ mod tests {
             let mut decoder = Decoder::default();
             decoder.push(Bytes::copy_from_slice(bad));
             assert!(decoder.next().is_err());
+        }
+    }
+
+    /// What was sent: a piece of output, in either format.
+    #[derive(Debug, Clone)]
+    struct Piece {
+        stream: Stream,
+        data: Vec<u8>,
+        raw: bool,
+    }
+
+    fn piece() -> impl Strategy<Value = Piece> {
+        let data = proptest::collection::vec(any::<u8>(), 1..40);
+        (any::<bool>(), data, any::<bool>()).prop_map(|(out, data, raw)| Piece {
+            stream: if out { Stream::Stdout } else { Stream::Stderr },
+            data,
+            raw,
+        })
+    }
+
+    /// As docs/protocol.md describes it.
+    fn encode(pieces: &[Piece]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for Piece { stream, data, raw } in pieces {
+            let (text, count) = match raw {
+                true => (None, u32::try_from(data.len()).ok()),
+                false => (Some(data.clone().into()), None),
+            };
+            let event = Event::Output {
+                stream: *stream,
+                data: text,
+                bytes: count,
+            };
+            bytes.extend(serde_json::to_vec(&event).unwrap());
+            bytes.push(b'\n');
+            if *raw {
+                bytes.extend(data);
+            }
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_of_output_comes_back_however_the_stream_is_cut(
+            pieces in proptest::collection::vec(piece(), 0..8),
+            cuts in proptest::collection::vec(1usize..60, 1..20),
+        ) {
+            let stream = encode(&pieces);
+            let mut decoder = Decoder::default();
+            let mut seen = Vec::new();
+            let mut rest = &stream[..];
+            for cut in cuts.iter().cycle() {
+                let (now, later) = rest.split_at(rest.len().min(*cut));
+                rest = later;
+                decoder.push(Bytes::copy_from_slice(now));
+                while let Some(event) = decoder.next().unwrap() {
+                    let CallEvent::Output { stream, data } = event else {
+                        panic!("only output was sent");
+                    };
+                    seen.extend(data.iter().map(|byte| (stream, *byte)));
+                }
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert!(decoder.is_empty());
+            let sent: Vec<_> = pieces
+                .iter()
+                .flat_map(|piece| piece.data.iter().map(|byte| (piece.stream, *byte)))
+                .collect();
+            prop_assert_eq!(seen, sent);
+        }
+
+        #[test]
+        fn any_bytes_are_events_or_an_error(
+            bytes in proptest::collection::vec(prop_oneof![
+                Just(b'{'), Just(b'}'), Just(b'\n'), any::<u8>()
+            ], 0..200),
+        ) {
+            let mut decoder = Decoder::default();
+            decoder.push(Bytes::from(bytes));
+            while let Ok(Some(_)) = decoder.next() {}
         }
     }
 }

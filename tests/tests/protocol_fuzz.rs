@@ -1,0 +1,83 @@
+//! Bytes that nobody meant: the fuzz targets without a fuzzer, and a real
+//! toolsrv.
+
+use std::time::Duration;
+
+use ollie_tests::{Dice, Toolsrv, workspace};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+#[path = "../../fuzz/entry.rs"]
+mod entry;
+
+/// Runs an entry point on its corpus and on so many mutations of it.
+fn runs(target: &str, entry: fn(&[u8]), mutations: usize) {
+    let corpus = std::fs::read_dir(workspace().join("fuzz/corpus").join(target));
+    let mut files: Vec<_> = corpus
+        .expect("there is a corpus")
+        .map(|file| std::fs::read(file.expect("it can be listed").path()).expect("and read"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files.iter().for_each(|data| entry(data));
+    let full = std::env::var("OLLIE_FULL").is_ok_and(|value| value == "1");
+    let mut dice = Dice::new(9);
+    for _ in 0..mutations * if full { 50 } else { 1 } {
+        let mut data = files[dice.below(files.len())].clone();
+        dice.mutate(&mut data);
+        entry(&data);
+    }
+}
+
+#[test]
+fn decoding_survives_and_is_the_inverse_of_encoding() {
+    runs("decode", entry::decode, 60_000);
+}
+
+#[test]
+fn a_connection_survives() {
+    runs("connection", entry::connection, 10_000);
+}
+
+#[test]
+fn a_tool_call_is_the_same_in_pieces() {
+    runs("tool_call", entry::tool_call, 20_000);
+}
+
+#[test]
+fn a_boot_record_comes_back() {
+    runs("boot_record", entry::boot_record, 20_000);
+}
+
+/// The handshakes of the corpus are refused here, so every one of these is a
+/// stranger.
+#[tokio::test]
+async fn a_real_toolsrv_survives_strangers() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let corpus = std::fs::read(workspace().join("fuzz/corpus/connection/slow"));
+    let corpus = corpus.expect("there is a corpus");
+    let before = memory(&conn).await;
+    let mut dice = Dice::new(11);
+    for _ in 0..2_000 {
+        let mut data = corpus.clone();
+        dice.mutate(&mut data);
+        let mut stream = toolsrv.stream().await;
+        // It may be closed while this is written.
+        let _ = stream.write_all(&data).await;
+        let _ = stream.shutdown().await;
+        let mut answers = Vec::new();
+        let reading = stream.read_to_end(&mut answers);
+        let closed = tokio::time::timeout(Duration::from_secs(20), reading).await;
+        assert!(closed.is_ok(), "it is not closed after {data:?}");
+    }
+    conn.version().await.expect("the session lives");
+    let after = memory(&conn).await;
+    assert!(after < before + (4 << 20), "{before} bytes, then {after}");
+}
+
+async fn memory(conn: &ollie_client::ToolsrvConn) -> u64 {
+    let status = conn.read_file("status").await.expect("it can be read");
+    let status: serde_json::Value = serde_json::from_slice(&status).expect("it is JSON");
+    status["rss"].as_u64().expect("it is a number")
+}
