@@ -228,12 +228,18 @@ impl<'w> DevboxBuilder<'w> {
             Some(_) => "SetEnv PATH=/run/devbox/bin\n",
             None => "",
         };
+        // Of this one sshd takes the last line and not the first.
+        let startups = if self.config.contains("MaxStartups") {
+            ""
+        } else {
+            "MaxStartups 200:30:400\n"
+        };
         let config = format!(
             "{}{path}Port {port}\nListenAddress 127.0.0.1\nListenAddress ::1\n\
              HostKey /run/devbox/host_key\nPidFile none\n\
              AuthorizedKeysFile /run/devbox/authorized_keys\nStrictModes no\nUsePAM no\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nPrintMotd no\n\
-             MaxStartups 200:30:400\nLogLevel VERBOSE\nSubsystem sftp /bin/false\n",
+             {startups}LogLevel VERBOSE\nSubsystem sftp /bin/false\n",
             self.config
         );
         write(&place.join("run/devbox/sshd_config"), &config, 0o644);

@@ -1,0 +1,201 @@
+//! Many at once, hosts that are busy, and what never leaves this machine.
+
+use std::path::{Path, PathBuf};
+
+use ollie_tests::World;
+
+#[test]
+fn twenty_deployments_to_one_fresh_host_at_once() {
+    let Some(world) = World::with_ssh("twenty at once") else {
+        return;
+    };
+    // Three may be on their way in; then sshd refuses some, and from ten on all.
+    let devbox = world.devbox().config("MaxStartups 3:50:10").start();
+    let running: Vec<_> = (0..20)
+        .map(|number| {
+            devbox
+                .shell(&format!("echo {number}"))
+                .limit(std::time::Duration::from_secs(120))
+                .spawn()
+        })
+        .collect();
+    for (number, running) in running.into_iter().enumerate() {
+        assert_eq!(running.finish().ok(), format!("{number}\n"));
+    }
+    assert_eq!(devbox.installed().len(), 1, "{:?}", devbox.installed());
+    assert!(
+        devbox.logged("drop connection") + devbox.logged("MaxStartups") > 0,
+        "sshd refused nobody, so nothing was tested:\n{}",
+        devbox.log()
+    );
+}
+
+#[test]
+fn deploy_goes_to_many_hosts_and_tells_of_each() {
+    let Some(world) = World::with_ssh("many hosts") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    // Fifty names of one host.
+    let names: Vec<String> = (0..50).map(|number| format!("box{number}")).collect();
+    devbox.ssh_config(&format!(
+        "Host box*\n HostName 127.0.0.1\n Port {}\n User dev\n",
+        devbox.port()
+    ));
+    let mut args = vec!["deploy".to_owned(), "--json".to_owned()];
+    args.extend(names.iter().cloned());
+    args.push("127.0.0.1:1".to_owned());
+    let end = devbox
+        .ollie(&args)
+        .limit(std::time::Duration::from_secs(180))
+        .run()
+        .has_status(201);
+    let records: serde_json::Value = serde_json::from_str(&end.out()).unwrap();
+    let records = records.as_array().unwrap();
+    assert_eq!(records.len(), 51, "{end}");
+    let (good, bad): (Vec<_>, Vec<_>) = records.iter().partition(|record| record["ok"] == true);
+    assert_eq!((good.len(), bad.len()), (50, 1), "{end}");
+    assert_eq!(bad[0]["name"], "127.0.0.1:1");
+    assert!(
+        bad[0]["remedy"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+    );
+    assert_eq!(devbox.installed().len(), 1);
+}
+
+#[test]
+fn remotes_of_the_configuration_are_hosts_too() {
+    let Some(world) = World::with_ssh("remotes") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .hook("mkdir /home/dev/src; chown dev /home/dev/src")
+        .start();
+    let text = format!(
+        "remotes:\n  mine:\n    target: {}\n    cwd: src\n    transport: stdio\n  other: {{}}\n",
+        devbox.target()
+    );
+    world.write("home/.config/ollie/config.yaml", &text);
+    assert_eq!(
+        devbox.ollie(["exec", "mine", "--", "pwd"]).run().ok(),
+        "/home/dev/src\n"
+    );
+    // The command line goes before it.
+    let run = devbox
+        .ollie(["exec", "--cwd", "/", "mine", "--", "pwd"])
+        .run();
+    assert_eq!(run.ok(), "/\n");
+    let list = devbox.ollie(["remotes"]).run().ok();
+    assert!(
+        list.contains(&format!("mine             {}", devbox.target())),
+        "{list}"
+    );
+    assert!(
+        devbox
+            .ollie(["config", "check"])
+            .run()
+            .ok()
+            .contains("config.yaml: right")
+    );
+    world.write(
+        "home/.config/ollie/config.yaml",
+        "remotes:\n  mine:\n    traget: x\n",
+    );
+    let _ = devbox
+        .ollie(["config", "check"])
+        .run()
+        .has_status(213)
+        .says(&["config.yaml", "traget", "3"]);
+    // Whoever misspells it is told by every command, not only by that one.
+    let _ = devbox
+        .ollie(["exec", "mine", "--", "true"])
+        .run()
+        .has_status(213);
+}
+
+/// Plants secrets wherever they are on a developer's machine, and then looks
+/// for them on the host: its files, its processes' arguments and environments.
+#[test]
+fn no_secret_reaches_the_host() {
+    let Some(world) = World::with_ssh("secrets") else {
+        return;
+    };
+    const SECRET: &str = "sk-planted-4f1d9c";
+    // sshd takes what it is sent, and ssh sends what it has.
+    let devbox = world.devbox().config("AcceptEnv *").start();
+    devbox.ssh_config("Host *\n SendEnv *_API_KEY\n");
+    for file in [
+        "home/.config/ollie/config.yaml.bak",
+        "home/.config/ollie/env",
+        "home/.config/ollie/keys",
+        "home/.local/state/ollie/sessions/one/transcript.jsonl",
+        "home/.local/share/ollie/memory.md",
+        "home/.cache/ollie/notes",
+        "home/.ssh/id_planted",
+        "home/project/.env",
+    ] {
+        world.write(file, SECRET);
+    }
+    let running = devbox
+        .ollie([
+            "exec",
+            &devbox.target(),
+            "--",
+            "sh",
+            "-c",
+            "echo ready; read x",
+        ])
+        .env("OPENAI_API_KEY", SECRET)
+        .env("ANTHROPIC_API_KEY", SECRET)
+        .stdin_from(Never)
+        .spawn();
+    running.await_stdout("ready");
+    let processes = devbox.processes();
+    assert!(processes.len() >= 3, "{processes:?}");
+    for process in &processes {
+        assert!(!process.mentions(SECRET), "{}", process.line());
+    }
+    running.ctrl_c();
+    let _ = running.finish();
+    let mut seen = 0;
+    for place in ["home", "tmp", "vartmp", "shm", "run"] {
+        search(&devbox.path(place), SECRET, &mut seen);
+    }
+    assert!(seen > 3, "{seen} files were searched");
+}
+
+/// A standard input that gives nothing and does not end.
+struct Never;
+
+impl std::io::Read for Never {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+fn search(directory: &Path, secret: &str, seen: &mut usize) {
+    let entries: Vec<PathBuf> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    for path in entries {
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            search(&path, secret, seen);
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            let found = bytes
+                .windows(secret.len())
+                .any(|window| window == secret.as_bytes());
+            assert!(!found, "{}", path.display());
+            *seen += 1;
+        }
+    }
+}
