@@ -205,6 +205,12 @@ impl ToolsrvConn {
         serde_json::from_slice(&bytes).map_err(|source| Error::Malformed { record, source })
     }
 
+    /// When the last byte came from toolsrv.
+    #[must_use]
+    pub fn last_heard(&self) -> std::time::Instant {
+        self.client.last_heard()
+    }
+
     /// Waits until the connection has ended, and says why.
     pub async fn closed(&self) -> std::sync::Arc<ninep_rs::Error> {
         self.client.closed().await

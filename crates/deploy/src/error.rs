@@ -111,6 +111,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A start failed before in a way that another attempt would repeat.
+    #[error("not tried again")]
+    Final(#[source] std::sync::Arc<Error>),
     /// The directory for sockets cannot be used.
     #[error("sockets in {path:?}")]
     Sockets {

@@ -39,7 +39,8 @@ impl Sockets {
             source,
         };
         sweep(runtime);
-        let fresh = Nonce::random().map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        let fresh =
+            Nonce::random().map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         let word = auth::to_hex(&fresh.as_bytes()[..4]);
         let name = format!("{PREFIX}{}-{word}", std::process::id());
         let sockets = Self {
@@ -72,15 +73,23 @@ impl Sockets {
 
     /// Asks the master to forward, and connects. Whether anybody is at the
     /// other end only the handshake can tell: ssh accepts in any case.
-    pub(crate) async fn forward(&self, remote: &Remote, there: &Octets) -> Result<UnixStream, Error> {
+    pub(crate) async fn forward(
+        &self,
+        remote: &Remote,
+        there: &Octets,
+    ) -> Result<UnixStream, Error> {
         let refused = |problem: String| Error::Forward {
             target: remote.target.to_string(),
             problem,
         };
         let path = there.as_os_str().as_bytes();
-        let harmless = path.starts_with(b"/") && !path.iter().any(|&byte| byte == b':' || byte < b' ');
+        let harmless =
+            path.starts_with(b"/") && !path.iter().any(|&byte| byte == b':' || byte < b' ');
         if !harmless || path.len() > SUN_PATH_MAX {
-            return Err(refused(format!("{:?} is no path of a socket", there.as_os_str())));
+            return Err(refused(format!(
+                "{:?} is no path of a socket",
+                there.as_os_str()
+            )));
         }
         let mut pair = self.local().into_os_string();
         pair.push(":");
@@ -131,9 +140,13 @@ fn sweep(runtime: &Path) {
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let pid = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
+        let pid = name.to_str().and_then(|name| {
+            name.strip_prefix(PREFIX)?
+                .split('-')
+                .next()?
+                .parse::<u32>()
+                .ok()
+        });
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }

@@ -12,6 +12,8 @@
 //! shell script, stage 0, looks for the very same file there, asks for it if
 //! it is not there, and becomes it. Each [`Step`] can be watched, and the
 //! [`Arrival`] says what was found and sent.
+//!
+//! [`ProcessKeeper`] does either for a session that outlives its toolsrv.
 
 #![forbid(unsafe_code)]
 
@@ -20,12 +22,13 @@ mod arrival;
 mod error;
 mod forward;
 mod install;
-mod life;
+mod keeper;
 mod local;
 mod plan;
 mod process;
 mod ready;
 mod remote;
+mod silence;
 mod spawn_remote;
 mod ssh;
 mod stage0;
@@ -37,6 +40,7 @@ mod upload;
 pub use arrival::{Arrival, Upload};
 pub use error::{Error, SshFailure};
 pub use install::{Installed, install};
+pub use keeper::{Kept, Place, ProcessKeeper};
 pub use local::spawn_local;
 pub use plan::Plan;
 pub use process::{Channel, Process};

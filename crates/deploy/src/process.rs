@@ -7,7 +7,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::forward::Sockets;
-use crate::life::Life;
 use crate::ssh::Ssh;
 use crate::{Arrival, Error};
 
@@ -38,7 +37,6 @@ pub(crate) enum Running {
     /// The ssh that leads to it.
     Remote {
         ssh: Ssh,
-        life: Life,
         /// The exec channel, where 9P goes another way.
         lifeline: Option<Lifeline>,
     },
@@ -121,7 +119,7 @@ impl Process {
     pub async fn silence(&self, conn: &ToolsrvConn) -> Duration {
         match &self.running {
             Running::Local(_) => std::future::pending().await,
-            Running::Remote { life, .. } => life.silence(conn).await,
+            Running::Remote { .. } => crate::silence::silence(conn).await,
         }
     }
 

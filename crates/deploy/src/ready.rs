@@ -91,7 +91,8 @@ mod tests {
     #[tokio::test]
     async fn what_an_rc_file_prints_is_passed_over_and_what_follows_is_left() {
         let (ready, rest) =
-            read(b"Welcome!\nm-2 m-1 {\"refused\":{\"kind\":\"other\",\"reason\":\"no\"}}\nrest").await;
+            read(b"Welcome!\nm-2 m-1 {\"refused\":{\"kind\":\"other\",\"reason\":\"no\"}}\nrest")
+                .await;
         assert!(matches!(ready, Err(Error::Refused { reason, .. }) if reason == "no"));
         assert_eq!(rest, b"rest");
     }

@@ -7,7 +7,6 @@ use tokio::net::UnixStream;
 
 use crate::answers::{Answer, Answers};
 use crate::forward::Sockets;
-use crate::life::Life;
 use crate::process::{Lifeline, Running};
 use crate::ready::read_ready;
 use crate::ssh::Ssh;
@@ -120,8 +119,12 @@ impl Attempt<'_> {
         let sockets = self.sockets()?;
         let control = sockets.as_ref().map(Sockets::control);
         (self.tell)(&Step::Connecting);
-        let (mut ssh, mut stream) =
-            Ssh::start(self.remote, &stage0.command, self.modern, control.as_deref())?;
+        let (mut ssh, mut stream) = Ssh::start(
+            self.remote,
+            &stage0.command,
+            self.modern,
+            control.as_deref(),
+        )?;
         // If ssh has ended already, its answer below says why.
         let _ = stream.write_all(stage0.script.as_bytes()).await;
         let mut answers = Answers::new(&boot.mark);
@@ -159,9 +162,8 @@ impl Attempt<'_> {
             noise: answers.noise(),
             attempts: self.number,
         };
-        let life = Life::new();
         let (channel, lifeline) = match sockets {
-            None => (Channel::new(life.hear(reader), writer, Some(nonce)), None),
+            None => (Channel::new(reader, writer, Some(nonce)), None),
             Some(sockets) => {
                 let forwarded = sockets.forward(self.remote, &socket).await?;
                 let (from, to) = forwarded.into_split();
@@ -170,15 +172,11 @@ impl Attempt<'_> {
                     _writer: writer,
                     _sockets: sockets,
                 };
-                (Channel::new(life.hear(from), to, None), Some(lifeline))
+                (Channel::new(from, to, None), Some(lifeline))
             }
         };
         let process = Process {
-            running: Running::Remote {
-                ssh,
-                life,
-                lifeline,
-            },
+            running: Running::Remote { ssh, lifeline },
             secret: boot.secret,
             session: self.plan.session.clone(),
             server,
