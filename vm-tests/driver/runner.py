@@ -1,5 +1,6 @@
 """Runs jobs, two at a time, each in a process of its own with a time limit."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ import house
 import kernels
 import roles
 import userland
-from house import Gap
+from house import Broken, Gap
 from scenario import Job
 
 # Two cores carry two emulated guests.
@@ -54,6 +55,11 @@ def run(jobs: list[Job]) -> int:
     """Runs all jobs and returns how many failed."""
     waiting, running, failed = list(jobs), [], []
     start = time.monotonic()
+    lock = open(house.directory("runs") / "lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Broken("another run of the devboxes is under way in this checkout")
     try:
         while waiting or running:
             while waiting and len(running) < _AT_ONCE:
