@@ -6,7 +6,7 @@ use std::process::{ChildStdin, ChildStdout};
 use ninep_rs::ClientConfig;
 use ollie_client::{Credentials, Error, ToolsrvConn, dial_toolsrv};
 use ollie_protocol::auth::{AGENT, OWNER};
-use ollie_protocol::{Boot, CallId, Key, Nonce, Ready, ToolCall, auth, limits};
+use ollie_protocol::{Attach, Boot, CallId, Key, Nonce, Ready, ToolCall, auth, limits};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
@@ -72,7 +72,52 @@ impl Toolsrv {
     /// If it does not become ready.
     #[must_use]
     pub fn start(world: &World) -> Self {
-        Self::start_with(world, false)
+        Self::start_with(world, false, &["serve"])
+    }
+
+    /// Starts one that may be given a lease.
+    ///
+    /// # Panics
+    /// As [`Toolsrv::start`].
+    #[must_use]
+    pub fn start_lasting(world: &World) -> Self {
+        Self::start_with(world, false, &["serve", "--lasting"])
+    }
+
+    /// `toolsrv attach` to this session, and a connection through it.
+    ///
+    /// # Panics
+    /// If it cannot be reached.
+    pub async fn attach(&self, world: &World, agent: &str) -> (Piped, ToolsrvConn) {
+        let mut process = world
+            .command(Self::program(world))
+            .arg("attach")
+            .arg(&self.socket)
+            .arg("mark")
+            .limit(LIMIT)
+            .piped();
+        let (Some(input), Some(mut output)) = (process.stdin.take(), process.stdout.take()) else {
+            panic!("no pipes to toolsrv");
+        };
+        let line = marked(&mut output);
+        match must(serde_json::from_slice(&line), "understand its line") {
+            Attach::Attached { .. } => {}
+            Attach::Refused { reason } => panic!("it is refused: {reason}"),
+        }
+        let (reader, writer) = (
+            pipe::Receiver::from_owned_fd(OwnedFd::from(output)),
+            pipe::Sender::from_owned_fd(OwnedFd::from(input)),
+        );
+        let key = self.token(agent);
+        let credentials = Credentials {
+            key: &key,
+            session: SESSION,
+            agent,
+            nonce: None,
+        };
+        let (reader, writer) = (must(reader, "watch a pipe"), must(writer, "watch a pipe"));
+        let conn = dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await;
+        (process, must(conn, "connect through toolsrv attach"))
     }
 
     /// Starts one whose calls are confined by nothing.
@@ -81,13 +126,13 @@ impl Toolsrv {
     /// As [`Toolsrv::start`].
     #[must_use]
     pub fn start_unconfined(world: &World) -> Self {
-        Self::start_with(world, true)
+        Self::start_with(world, true, &["serve"])
     }
 
-    fn start_with(world: &World, yolo: bool) -> Self {
+    fn start_with(world: &World, yolo: bool, args: &[&str]) -> Self {
         let mut process = world
             .command(Self::program(world))
-            .arg("serve")
+            .args(args)
             .limit(LIMIT)
             .piped();
         let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take())
@@ -98,7 +143,8 @@ impl Toolsrv {
         let boot = boot(secret, yolo);
         let frame = must(boot.to_frame(), "write the boot record");
         must(input.write_all(&frame), "send the boot record");
-        match ready(&mut output) {
+        let line = marked(&mut output);
+        match must(serde_json::from_slice(&line), "understand the ready line") {
             Ready::Ready {
                 nonce, pid, socket, ..
             } => Self {
@@ -226,14 +272,13 @@ fn boot(secret: [u8; auth::LEN], yolo: bool) -> Boot {
     }
 }
 
-/// Reads the ready line and not a byte more.
-fn ready(output: &mut ChildStdout) -> Ready {
+/// Reads the line behind the mark, which is JSON, and not a byte more.
+fn marked(output: &mut ChildStdout) -> Vec<u8> {
     let mut line = Vec::new();
     let mut byte = [0];
     while !line.ends_with(b"\n") {
-        must(output.read_exact(&mut byte), "read the ready line");
+        must(output.read_exact(&mut byte), "read the first line");
         line.push(byte[0]);
     }
-    let json = line.strip_prefix(b"mark ").unwrap_or(&line);
-    must(serde_json::from_slice(json), "understand the ready line")
+    line.strip_prefix(b"mark ").unwrap_or(&line).to_vec()
 }

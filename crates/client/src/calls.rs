@@ -170,6 +170,18 @@ impl ToolsrvConn {
         }
     }
 
+    /// Lets the session live on for `lease` without a client, and its
+    /// background calls with it; for no time at all is the default. In whole
+    /// seconds, at most [`ollie_protocol::limits::LEASE_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason where that host ends a user's
+    /// processes at logout.
+    pub async fn lease(&self, lease: std::time::Duration) -> Result<(), Error> {
+        let word = format!("{} {}", tree::LEASE, lease.as_secs());
+        self.command(&word).await
+    }
+
     async fn open(&self, path: &str) -> Result<Handle, Error> {
         let (file, walking) = self.root().walk(path.split('/'));
         let opening = file.open(OpenMode::READ);

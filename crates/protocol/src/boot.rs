@@ -119,6 +119,24 @@ pub enum Ready {
     },
 }
 
+/// The one line that `toolsrv attach` prints: the mark it was given, a space,
+/// this as JSON, a newline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Attach {
+    /// What follows goes to the session and comes from it. No nonce is known:
+    /// the handshake is that of the socket.
+    Attached {
+        /// [`limits::PROTOCOL`] of the program that attaches.
+        protocol: u32,
+    },
+    /// There is no such session any more, or it cannot be reached.
+    Refused {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
 /// What kept toolsrv from serving a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

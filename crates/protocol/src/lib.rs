@@ -28,7 +28,7 @@ mod status;
 pub mod tree;
 
 pub use auth::{Key, Nonce, Proof};
-pub use boot::{Boot, Obstacle, Ready};
+pub use boot::{Attach, Boot, Obstacle, Ready};
 pub use call::{CallId, EventFormat, ShellArgs, ToolCall};
 pub use call_reader::CallReader;
 pub use error::Error;

@@ -35,6 +35,9 @@ pub const GRACE: Duration = Duration::from_millis(2000);
 /// Calls that run at the same time in one session.
 pub const CALLS_MAX: usize = 256;
 
+/// The longest time that a session may live on without a client.
+pub const LEASE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// How many call ids a session remembers at least, those of calls that have
 /// been forgotten included. An id among them is never started a second time.
 pub const IDS_REMEMBERED: usize = 4096;

@@ -32,5 +32,9 @@ pub const SHUTDOWN: &str = "shutdown";
 /// ever starts; refused if one was started.
 pub const BAR: &str = "bar";
 
+/// Word for [`CTL`], with a space and a number of seconds after it: for so
+/// long the session lives on without a client. 0: not at all.
+pub const LEASE: &str = "lease";
+
 /// Path of the clone file, as a walk.
 pub const PROC_NEW: [&str; 2] = [PROC, NEW];

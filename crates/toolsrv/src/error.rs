@@ -36,6 +36,15 @@ pub enum Error {
     /// The processes that run commands cannot be made.
     #[error("companion process")]
     Companion(#[source] ollie_exec::Error),
+    /// The session to attach to cannot be reached; it may have ended.
+    #[error("cannot attach to {socket:?}")]
+    Attach {
+        /// Its socket.
+        socket: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
     /// A system call failed.
     #[error("cannot {action}")]
     System {

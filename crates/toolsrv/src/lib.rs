@@ -14,11 +14,15 @@
 //!    it, [`log`] keeps a bounded copy. Calls of `proc/new.bg` have no reader
 //!    and go on by themselves.
 //!
+//! [`attach`] is the other way in: it carries standard input and output to the
+//! socket of a session that lives on.
+//!
 //! This process executes nothing itself: facts about the host and about git
 //! are read from files ([`facts`], [`git`]).
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod call;
 mod call_file;
 mod call_tree;
@@ -32,6 +36,7 @@ mod live;
 mod lobby;
 mod log;
 mod log_file;
+mod logind;
 mod places;
 mod serve;
 mod session;
@@ -42,6 +47,7 @@ mod stream;
 mod tree;
 mod used_ids;
 
+pub use attach::attach;
 pub use error::Error;
 pub use session::build_id;
 pub use start::start;

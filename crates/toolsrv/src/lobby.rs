@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, watch};
 
 /// Connections to the socket that have not proved yet who they are, at a time.
 /// One more sends the oldest of them away.
@@ -16,7 +16,7 @@ const GUESTS_MAX: usize = 64;
 /// out who know the session's key; they cost a bounded number of descriptors.
 pub(crate) struct Lobby {
     strangers: Mutex<VecDeque<Arc<Notify>>>,
-    guests: Arc<Semaphore>,
+    guests: watch::Sender<usize>,
     turned_away: AtomicU64,
 }
 
@@ -24,7 +24,7 @@ impl Lobby {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             strangers: Mutex::default(),
-            guests: Arc::new(Semaphore::new(GUESTS_MAX)),
+            guests: watch::Sender::new(0),
             turned_away: AtomicU64::new(0),
         })
     }
@@ -53,8 +53,13 @@ impl Lobby {
         Visit {
             lobby: Arc::clone(self),
             dismissed,
-            place: Mutex::new(None),
+            admitted: Mutex::new(false),
         }
+    }
+
+    /// A receiver that sees how many have proved who they are.
+    pub(crate) fn guests(&self) -> watch::Receiver<usize> {
+        self.guests.subscribe()
     }
 
     fn leave(&self, dismissed: &Arc<Notify>) {
@@ -73,18 +78,22 @@ impl Lobby {
 pub(crate) struct Visit {
     lobby: Arc<Lobby>,
     dismissed: Arc<Notify>,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    admitted: Mutex<bool>,
 }
 
 impl Visit {
     /// The stranger has proved who it is. False if there is no place.
     pub(crate) fn admit(&self) -> bool {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.is_none() {
-            *place = Arc::clone(&self.lobby.guests).try_acquire_owned().ok();
+        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*admitted {
+            *admitted = self.lobby.guests.send_if_modified(|count| {
+                let free = *count < GUESTS_MAX;
+                *count += usize::from(free);
+                free
+            });
         }
         self.lobby.leave(&self.dismissed);
-        place.is_some()
+        *admitted
     }
 
     /// Returns when a stranger has to go.
@@ -97,8 +106,13 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         self.lobby.leave(&self.dismissed);
-        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if place.is_none() {
+        let admitted = self
+            .admitted
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *admitted {
+            self.lobby.guests.send_modify(|count| *count -= 1);
+        } else {
             self.lobby.turn_away();
         }
     }

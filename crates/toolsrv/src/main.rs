@@ -4,12 +4,16 @@
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
 toolsrv: runs ollie's tools on this host, inside a sandbox
 
 usage: toolsrv serve      one session: a boot record, then 9P, on standard input and output
+                          --lasting: its socket is where a logout does not remove it
+       toolsrv attach SOCKET MARK
+                          carries standard input and output to a session that lives on
        toolsrv --version  the release of ollie it belongs to
        toolsrv --build-id the SHA-256 of this very file
        toolsrv --help     this text
@@ -19,10 +23,10 @@ It is started by olliesrv, over ssh or on the same machine, and needs nothing in
 
 fn main() -> ExitCode {
     match command() {
-        Ok(Command::Serve) => match toolsrv::start(std::env::vars_os().collect()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => complain(&error.chain(), 1),
-        },
+        Ok(Command::Serve { lasting }) => {
+            done(toolsrv::start(std::env::vars_os().collect(), lasting))
+        }
+        Ok(Command::Attach { socket, mark }) => done(toolsrv::attach(&socket, &mark)),
         Ok(Command::Version) => {
             say(&format!("toolsrv {}\n", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
@@ -41,26 +45,46 @@ fn main() -> ExitCode {
 }
 
 enum Command {
-    Serve,
+    Serve { lasting: bool },
+    Attach { socket: PathBuf, mark: String },
     Version,
     BuildId,
     Help,
 }
 
 fn command() -> Result<Command, lexopt::Error> {
+    use lexopt::ValueExt as _;
     use lexopt::prelude::{Long, Short, Value};
     let mut arguments = lexopt::Parser::from_env();
     let command = match arguments.next()? {
         Some(Long("version") | Short('V')) => Command::Version,
         Some(Long("build-id")) => Command::BuildId,
         Some(Long("help") | Short('h')) => Command::Help,
-        Some(Value(word)) if word == "serve" => Command::Serve,
+        Some(Value(word)) if word == "serve" => {
+            let lasting = match arguments.next()? {
+                None => false,
+                Some(Long("lasting")) => true,
+                Some(other) => return Err(other.unexpected()),
+            };
+            Command::Serve { lasting }
+        }
+        Some(Value(word)) if word == "attach" => Command::Attach {
+            socket: arguments.value()?.into(),
+            mark: arguments.value()?.string()?,
+        },
         Some(other) => return Err(other.unexpected()),
         None => return Err("a command is missing".into()),
     };
     match arguments.next()? {
         None => Ok(command),
         Some(other) => Err(other.unexpected()),
+    }
+}
+
+fn done(result: Result<(), toolsrv::Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.chain(), 1),
     }
 }
 

@@ -23,15 +23,21 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Makes both. `var` looks a variable of the environment up.
-    pub(crate) fn make(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+    /// Makes both. `var` looks a variable of the environment up; `lasting` asks
+    /// for places that outlive the login, which those for run-time files do
+    /// not.
+    pub(crate) fn make(
+        var: &dyn Fn(&str) -> Option<OsString>,
+        lasting: bool,
+    ) -> Result<Self, Error> {
         let uid = rustix::process::getuid().as_raw();
         let named = |name: &str| var(name).map(PathBuf::from);
+        let brief = |place: Option<PathBuf>| place.filter(|_| !lasting);
         let run = make_in(
             [
-                named("XDG_RUNTIME_DIR"),
-                Some(format!("/run/user/{uid}").into()),
-                Some("/dev/shm".into()),
+                brief(named("XDG_RUNTIME_DIR")),
+                brief(Some(format!("/run/user/{uid}").into())),
+                brief(Some("/dev/shm".into())),
                 named("TMPDIR"),
                 Some("/tmp".into()),
                 Some("/var/tmp".into()),

@@ -14,8 +14,9 @@ use crate::stdio::Stdio;
 /// How much longer than the longest grace the trees have to end.
 const LAST_WAIT: Duration = Duration::from_secs(6);
 
-/// Serves the session until standard input ends, somebody asks for the end,
-/// or the companion is gone. Then it ends every call and returns.
+/// Serves the session until standard input ends, and with a lease until that
+/// has run out; until somebody asks for the end, or the companion is gone.
+/// Then it ends every call and returns.
 pub(crate) async fn serve(
     session: Arc<Session>,
     stdio: Stdio,
@@ -26,13 +27,34 @@ pub(crate) async fn serve(
     let first = ninep_rs::serve(stdio.reader, stdio.writer, door, config());
     let accepting = tokio::spawn(accept(Arc::clone(&session), listener));
     tokio::select! {
-        _ = first => {}
+        () = clients(&session, first) => {}
         () = session.ending.notified() => {}
         () = session.spawner.gone() => {}
-        () = told_to_end() => {}
+        () = told_to_end(&session) => {}
     }
     accepting.abort();
     end_calls(&session).await;
+}
+
+/// Returns when the session has no client any more and is not to wait for one.
+async fn clients<T>(session: &Session, first: impl Future<Output = T>) {
+    first.await;
+    if session.lease().is_none() {
+        return;
+    }
+    crate::stdio::let_go();
+    let mut guests = session.lobby.guests();
+    loop {
+        // The sender lives as long as the session.
+        let _ = guests.wait_for(|count| *count == 0).await;
+        let Some(lease) = session.lease() else {
+            return;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(lease) => return,
+            _ = guests.wait_for(|count| *count > 0) => {}
+        }
+    }
 }
 
 fn config() -> ServerConfig {
@@ -79,8 +101,9 @@ fn may_knock(stream: &UnixStream) -> bool {
     })
 }
 
-/// SIGTERM and SIGHUP: what sshd, systemd and a person send.
-async fn told_to_end() {
+/// SIGTERM, SIGINT and SIGHUP: what sshd, systemd and a person send. A session
+/// with a lease outlives the login, so it does not obey SIGHUP.
+async fn told_to_end(session: &Session) {
     let (Ok(mut term), Ok(mut hangup), Ok(mut interrupt)) = (
         signal(SignalKind::terminate()),
         signal(SignalKind::hangup()),
@@ -88,10 +111,16 @@ async fn told_to_end() {
     ) else {
         return std::future::pending().await;
     };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = hangup.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = term.recv() => return,
+            _ = interrupt.recv() => return,
+            _ = hangup.recv() => {
+                if session.lease().is_none() {
+                    return;
+                }
+            }
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use ninep_rs::Refusal;
 use ollie_exec::Spawner;
 use ollie_protocol::auth::{AGENT, OWNER};
 use ollie_protocol::{Key, Octets, SandboxReport, VersionRecord, limits};
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 use crate::calls::Calls;
 use crate::facts::Environment;
 use crate::lobby::Lobby;
+use crate::logind::Logind;
 
 /// What all connections of a session share.
 pub(crate) struct Session {
@@ -34,6 +36,9 @@ pub(crate) struct Session {
     /// Numbers for qids, unique for the life of this process.
     pub(crate) paths: AtomicU64,
     keys: Mutex<Keys>,
+    /// The directory of its socket.
+    run: PathBuf,
+    lease: Mutex<Option<Duration>>,
     started: SystemTime,
     build: OnceLock<String>,
 }
@@ -70,6 +75,7 @@ impl Session {
         name: String,
         secret: Key,
         cwd: PathBuf,
+        run: PathBuf,
         environment: Environment,
         sandbox: Sandbox,
         spawner: Spawner,
@@ -89,6 +95,8 @@ impl Session {
                 owner: secret.token(OWNER),
                 secret: Some(secret),
             }),
+            run,
+            lease: Mutex::new(None),
             started: SystemTime::now(),
             build: OnceLock::new(),
         })
@@ -128,6 +136,36 @@ impl Session {
     /// Seconds since the session began.
     pub(crate) fn uptime(&self) -> u64 {
         self.started.elapsed().map_or(0, |up| up.as_secs())
+    }
+
+    /// For how long it lives on without a client, if at all.
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the lease; no time at all ends it. Refused where the host would
+    /// not let the session live on.
+    pub(crate) fn set_lease(&self, lease: Duration) -> Result<(), Refusal> {
+        if lease > limits::LEASE_MAX {
+            return Err(Refusal::new(format!(
+                "a lease has at most {} seconds",
+                limits::LEASE_MAX.as_secs()
+            )));
+        }
+        let lease = (!lease.is_zero()).then_some(lease);
+        if lease.is_some() {
+            let facts = crate::facts::gather(&self.environment, &self.cwd);
+            let logind = Logind {
+                root: "/".as_ref(),
+                uid: facts.uid,
+                user: &facts.user,
+            };
+            if let Some(reason) = logind.obstacle(&self.run) {
+                return Err(Refusal::new(format!("no lease here: {reason}")));
+            }
+        }
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+        Ok(())
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys> {

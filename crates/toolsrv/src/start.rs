@@ -23,18 +23,19 @@ use crate::stdio::Stdio;
 const COMPANION_WAIT: Duration = Duration::from_secs(10);
 
 /// Runs toolsrv from the boot record on standard input to the end of the
-/// session. `variables` is the environment it was started with.
+/// session. `variables` is the environment it was started with; `lasting` says
+/// that the session may be given a lease that outlives the login.
 ///
 /// # Errors
 /// [`Error`], if nothing could be started. Once the boot record was read, the
 /// other side is told the same in the ready line.
-pub fn start(variables: Vec<(OsString, OsString)>) -> Result<(), Error> {
+pub fn start(variables: Vec<(OsString, OsString)>, lasting: bool) -> Result<(), Error> {
     // Keys will be in memory: no core dump, no ptrace by others (prctl(2)).
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(Error::system("become undumpable"))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let environment = Environment::new(variables);
-    let places = Places::make(&|name| environment.var(name))?;
+    let places = Places::make(&|name| environment.var(name), lasting)?;
     let litter = Litter::new(vec![places.run.clone(), places.tmp.clone()]);
     let companion = match Companion::fork(&litter) {
         Ok(companion) => companion,
@@ -112,6 +113,7 @@ async fn prepare(
         boot.session,
         boot.secret,
         cwd,
+        places.run.clone(),
         environment,
         Sandbox {
             hostname,
@@ -168,8 +170,8 @@ fn read_exact(mut buffer: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints the ready line.
-fn announce(mark: &str, ready: &Ready) -> Result<(), Error> {
+/// Prints the line that says whether all is ready.
+pub(crate) fn announce(mark: &str, ready: &impl serde::Serialize) -> Result<(), Error> {
     let mut line = format!("{mark} ").into_bytes();
     line.extend(crate::live::line(ready));
     let mut output = std::io::stdout().lock();

@@ -46,6 +46,17 @@ impl Stdio {
     }
 }
 
+/// Points the standard streams at /dev/null: sshd keeps a channel open for as
+/// long as anybody holds them.
+pub(crate) fn let_go() {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    if let Ok(null) = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()) {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
 fn socket(stream: &'static str, fd: OwnedFd) -> Result<UnixStream, Error> {
     if kind(&fd) != FileType::Socket {
         return Err(Error::Stdio {

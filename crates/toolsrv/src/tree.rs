@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ninep_rs::{Answer, Directory, File, Node, OpenMode, Qid, Refusal, Stat};
@@ -79,6 +80,8 @@ struct Gauges {
     qids: u64,
     /// Connections to the socket that ended without having proved anything.
     turned_away: u64,
+    /// Seconds that the session lives on without a client.
+    lease_s: u64,
 }
 
 impl Gauges {
@@ -92,6 +95,7 @@ impl Gauges {
             rss: resident(),
             qids: session.paths.load(Ordering::Relaxed),
             turned_away: session.lobby.turned_away(),
+            lease_s: session.lease().map_or(0, |lease| lease.as_secs()),
         }
     }
 }
@@ -110,6 +114,9 @@ fn resident() -> u64 {
 /// - `bar ID`: from now on no call of this id ever starts; refused if one was
 ///   started or is being started. So a client that lost its connection learns
 ///   for certain whether a call of its was ever begun.
+/// - `lease SECONDS`: for so long the session lives on without a client, and
+///   its background calls with it; 0, the default: not at all. Refused with
+///   the reason where the host would end it all the same.
 struct Ctl {
     session: Arc<Session>,
 }
@@ -142,10 +149,17 @@ impl OpenCtl {
                 let id = CallId::new(id).map_err(|error| Refusal::new(error.to_string()))?;
                 self.0.calls.bar(id).await
             }
+            Some((tree::LEASE, seconds)) => {
+                let seconds = seconds
+                    .parse()
+                    .map_err(|_| Refusal::new("lease: write a number of seconds, or 0"))?;
+                self.0.set_lease(Duration::from_secs(seconds))
+            }
             _ => Err(Refusal::new(format!(
-                "unknown command: write {} or {} ID",
+                "unknown command: write {}, {} ID or {} SECONDS",
                 tree::SHUTDOWN,
-                tree::BAR
+                tree::BAR,
+                tree::LEASE
             ))),
         }
     }
