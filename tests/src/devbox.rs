@@ -280,6 +280,12 @@ impl Devbox<'_> {
         format!("dev@127.0.0.1:{}", self.port)
     }
 
+    /// The world it is reached from.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.world
+    }
+
     /// Its port.
     #[must_use]
     pub fn port(&self) -> u16 {

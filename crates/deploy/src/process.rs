@@ -6,9 +6,8 @@ use ollie_protocol::{Key, Nonce, Octets};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::forward::Sockets;
 use crate::ssh::Ssh;
-use crate::{Arrival, Error};
+use crate::{Arrival, Error, Sockets};
 
 /// How long a toolsrv has to end once its channel is closed: longer than the
 /// grace of its calls and the wait for processes that die slowly.

@@ -6,14 +6,14 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 
 use crate::answers::{Answer, Answers};
-use crate::forward::Sockets;
+use crate::forward::CONTROL;
 use crate::process::{Lifeline, Running};
 use crate::ready::read_ready;
 use crate::ssh::Ssh;
 use crate::stage0::Stage0;
 use crate::trouble::{self, Trouble};
 use crate::upload::{self, Packing};
-use crate::{Arrival, Channel, Error, Plan, Process, Remote, Step, Transport, Upload};
+use crate::{Arrival, Channel, Error, Plan, Process, Remote, Sockets, Step, Transport, Upload};
 
 /// How long the host may take for a step after its first answer, and how long
 /// an upload may stand still.
@@ -117,7 +117,7 @@ impl Attempt<'_> {
         let skip: Vec<&str> = self.skip.iter().map(|(root, _)| root.as_str()).collect();
         let stage0 = Stage0::new(&boot.mark, self.manifest, &skip.join("\n"));
         let sockets = self.sockets()?;
-        let control = sockets.as_ref().map(Sockets::control);
+        let control = sockets.as_ref().map(|sockets| sockets.path(CONTROL));
         (self.tell)(&Step::Connecting);
         let (mut ssh, mut stream) = Ssh::start(
             self.remote,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::askpass::Asker;
 use crate::error::Error;
 use crate::options::DeployOptions;
 use crate::printable::printable;
@@ -23,9 +24,11 @@ pub(crate) async fn run(options: &DeployOptions) -> Result<u8, Error> {
     let verbose = Verbose::new(&options.session);
     let paths = setup::own_paths()?;
     let places = Arc::new(Semaphore::new(AT_ONCE));
+    let asker = Asker::start(&paths.runtime)?;
     let mut running = JoinSet::new();
     for host in &options.hosts {
-        let there = setup::There::new(&options.session, host, &paths)?;
+        let mut there = setup::There::new(&options.session, host, &paths)?;
+        there.remote.askpass = asker.as_ref().map(Asker::askpass);
         let places = Arc::clone(&places);
         running.spawn(async move {
             // The semaphore is never closed.
@@ -82,7 +85,10 @@ fn line(host: &str, ms: f64, outcome: &Result<Arrival, Error>) -> String {
                 Some(upload) => format!("{} bytes ({})", upload.sent, upload.packing),
                 None => "nothing".to_owned(),
             };
-            format!("{host:<24} ok     {ms:8.1} ms  sent {sent}, {}\n", arrival.program)
+            format!(
+                "{host:<24} ok     {ms:8.1} ms  sent {sent}, {}\n",
+                arrival.program
+            )
         }
         Err(error) => format!(
             "{host:<24} FAILED {ms:8.1} ms  {}\n{:46}mend it: {}\n",

@@ -5,6 +5,7 @@ use ollie_deploy::{SshFailure, Step, Target};
 use ollie_protocol::{Enforced, Exit, SandboxReport, ShellArgs, ToolCall};
 use serde_json::{Value, json};
 
+use crate::askpass::Asker;
 use crate::error::Error;
 use crate::options::DoctorOptions;
 use crate::output;
@@ -78,7 +79,11 @@ async fn steps(
         .map(|host| setup::There::new(&options.session, host, &paths))
         .transpose()?;
     let (process, channel, build) = match there {
-        Some(setup::There { remote, plan, .. }) => {
+        Some(setup::There {
+            mut remote, plan, ..
+        }) => {
+            let asker = Asker::start(&paths.runtime)?;
+            remote.askpass = asker.as_ref().map(Asker::askpass);
             report.add("bundle", true, plan.bundle.display().to_string(), None)?;
             let (process, channel) = {
                 let report = Mutex::new(&mut *report);

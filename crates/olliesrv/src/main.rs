@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod arrival;
+mod askpass;
 mod call;
 mod config;
 mod deploy;
@@ -34,6 +35,12 @@ use clap::Parser as _;
 use crate::options::{Command, ConfigCommand, Options, PolicyCommand};
 
 fn main() -> ExitCode {
+    // ssh calls this program with a question as its argument.
+    if let Some(socket) = std::env::var_os(askpass::VARIABLE) {
+        let question = std::env::args().nth(1).unwrap_or_default();
+        let answered = askpass::ask(socket.as_ref(), &question, askpass::kind().as_deref());
+        return ExitCode::from(u8::from(!answered));
+    }
     let options = Options::parse();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -5,6 +5,7 @@ use ollie_deploy::{Channel, Installed, Plan, Process, Remote, Step, Target};
 use ollie_protocol::{CallId, Nonce, Octets, auth};
 use ollie_sandbox::{Layer, Layered, Source};
 
+use crate::askpass::Asker;
 use crate::config::Config;
 use crate::error::Error;
 use crate::options::SessionOptions;
@@ -57,7 +58,10 @@ pub(crate) async fn setup_tool_server(
     let paths = own_paths()?;
     let (process, channel) = match host {
         Some(host) => {
-            let there = There::new(options, host, &paths)?;
+            let mut there = There::new(options, host, &paths)?;
+            // It lives until ssh has nothing more to ask.
+            let asker = Asker::start(&paths.runtime)?;
+            there.remote.askpass = asker.as_ref().map(Asker::askpass);
             let tell = |step: &Step| verbose.step(&step.to_string());
             ollie_deploy::spawn_remote(&there.remote, &there.plan, &tell).await?
         }
@@ -114,9 +118,14 @@ impl There {
         let name = host.to_string();
         let config = Config::read(&paths.config_file())?.remotes.remove(&name);
         let known = config.as_ref();
-        let target = known.and_then(|known| known.target.as_ref()).unwrap_or(host);
+        let target = known
+            .and_then(|known| known.target.as_ref())
+            .unwrap_or(host);
         let mut remote = Remote::new(target.clone());
-        if let Some(transport) = options.transport.or(known.and_then(|known| known.transport)) {
+        if let Some(transport) = options
+            .transport
+            .or(known.and_then(|known| known.transport))
+        {
             remote.transport = transport;
         }
         let timeout = known.and_then(|known| known.answer_timeout);
