@@ -1,0 +1,33 @@
+# NixOS, the machine that olliesrv runs on.
+self:
+{
+  config,
+  lib,
+  pkgs,
+  ...
+}:
+let
+  ollie = import ./options.nix self {
+    config = config.services.ollie;
+    inherit lib pkgs;
+  };
+in
+{
+  options.services.ollie = ollie.options;
+
+  config = lib.mkIf config.services.ollie.enable {
+    inherit (ollie) assertions;
+
+    environment.systemPackages = [ config.services.ollie.package ];
+
+    environment.etc = lib.listToAttrs (
+      map (name: lib.nameValuePair "ollie/${name}" { source = "${ollie.checked}/${name}"; }) ollie.names
+    );
+
+    # olliesrv reads the user's files and no others, so each user without files
+    # of their own gets links to those of the system.
+    systemd.user.tmpfiles.rules = map (
+      name: "L %h/.config/ollie/${name} - - - - /etc/ollie/${name}"
+    ) ollie.names;
+  };
+}

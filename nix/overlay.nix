@@ -1,0 +1,3 @@
+final: _prev: {
+  inherit (import ./packages.nix final) olliesrv;
+}
