@@ -32,6 +32,7 @@ mod spawner;
 mod supervisor;
 mod sys;
 mod tree;
+mod usage;
 
 pub use command::Command;
 pub use companion::Companion;
@@ -40,3 +41,4 @@ pub use litter::{Litter, remove_tree};
 pub use spawner::{Control, Running, Spawner};
 pub use supervisor::{Order, Report, Step};
 pub use tree::{end_descendants, is_descendant, wait_for};
+pub use usage::Exceeded;

@@ -6,17 +6,21 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use ollie_protocol::Exit;
-use ollie_sandbox::{Enforcement, Error as SandboxError, Gate, Listener};
+use ollie_sandbox::{Enforcement, Error as SandboxError, Gate, Listener, TreeLimits};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 use serde::{Deserialize, Serialize};
 
 use crate::sys::Exec;
-use crate::{Command, channel, sys, tree};
+use crate::{Command, Exceeded, channel, sys, tree, usage};
 
 /// How long a tree has to end by itself once its server is gone: nobody is
 /// left to ask for more.
 const ORPHANED: Duration = Duration::from_millis(200);
+
+/// How often the tree is looked at while a limit on it is set. A look costs a
+/// millisecond or so; in the meantime a fork bomb makes a few hundred more.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What a supervisor tells its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,8 @@ pub enum Report {
     },
     /// The command itself has ended; its tree may not have.
     Exited(Exit),
+    /// The tree went beyond a limit and is being ended.
+    Exceeded(Exceeded),
     /// The tree has ended. The last report.
     Ended {
         /// Processes that outlived the command and were ended.
@@ -94,6 +100,7 @@ pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
         root: None,
         exit: None,
         listener: None,
+        limits: TreeLimits::default(),
     };
     let policy = usize::try_from(command.policy)
         .ok()
@@ -156,6 +163,7 @@ struct Supervisor<'a> {
     exit: Option<Exit>,
     /// Readable when the command's tree first asks for a connection.
     listener: Option<Listener>,
+    limits: TreeLimits,
 }
 
 impl Supervisor<'_> {
@@ -166,6 +174,7 @@ impl Supervisor<'_> {
         gates: &mut Gates,
         stdio: [OwnedFd; 3],
     ) -> Result<(), (Step, i32)> {
+        self.limits = enforcement.tree_limits();
         let gate = gates.take(enforcement)?;
         let text = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| (Step::Exec, Errno::INVAL.raw_os_error()))
@@ -194,13 +203,14 @@ impl Supervisor<'_> {
 
     fn watch(&mut self, signals: &OwnedFd, grace: Duration) {
         let mut children = self.reap();
+        let pause = (!self.limits.is_empty()).then_some(LOOK);
         while children && self.exit.is_none() {
             let asks = self
                 .listener
                 .as_ref()
                 .map_or(signals.as_fd(), Listener::as_fd);
             let [ordered, signalled, asked] =
-                channel::wait_readable([self.control.as_fd(), signals.as_fd(), asks], None);
+                channel::wait_readable([self.control.as_fd(), signals.as_fd(), asks], pause);
             if signalled {
                 sys::drain(signals);
             }
@@ -208,6 +218,11 @@ impl Supervisor<'_> {
                 self.open_gate();
             }
             children = self.reap();
+            if children && let Some(exceeded) = self.exceeded() {
+                self.report(Report::Exceeded(exceeded));
+                // No grace: it would use it to make more.
+                return self.end(Duration::ZERO);
+            }
             if ordered {
                 match self.order() {
                     Some(Order::Signal(number)) => self.signal(number),
@@ -219,6 +234,13 @@ impl Supervisor<'_> {
             }
         }
         self.end(grace);
+    }
+
+    fn exceeded(&self) -> Option<Exceeded> {
+        if self.limits.is_empty() {
+            return None;
+        }
+        usage::exceeded(self.limits, &tree::pids())
     }
 
     /// Lets threads answer from now on. Most commands never connect, and are

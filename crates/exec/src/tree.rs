@@ -101,6 +101,12 @@ pub(crate) fn count() -> u32 {
     u32::try_from(living.len()).unwrap_or(u32::MAX)
 }
 
+/// The numbers of the descendants that there are now.
+pub(crate) fn pids() -> Vec<Pid> {
+    let living = descendants(&HashSet::new());
+    living.into_iter().map(|process| process.pid).collect()
+}
+
 /// Stops every descendant, again and again until a round finds none that is
 /// new: a fork bomb whose members are all stopped forks no more.
 fn stop_all(spare: &HashSet<u32>) {

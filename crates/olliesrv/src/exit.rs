@@ -17,7 +17,8 @@ options; and of ollie itself: 201 no toolsrv could be started, 202 no sandbox, n
 206 the policy is wrong, 207 the working directory cannot be used, 208 refused by toolsrv, \
 209 another failure, 210 the host cannot be reached or ssh failed, 211 ssh's authentication failed \
 or the host's key is not the known one, 212 toolsrv cannot be put on that host, \
-213 the configuration is wrong.";
+213 the configuration is wrong, \
+214 ended beyond a limit of the policy.";
 
 /// Standard output was closed, as by `head`: 128 and SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
@@ -47,6 +48,7 @@ const UNREACHABLE: u8 = 210;
 const NOT_LET_IN: u8 = 211;
 const NO_PLACE: u8 = 212;
 const CONFIG: u8 = 213;
+const LIMIT: u8 = 214;
 
 /// The status that stands for how a call ended.
 pub(crate) fn of_result(result: &ToolResult) -> u8 {
@@ -60,6 +62,7 @@ pub(crate) fn of_result(result: &ToolResult) -> u8 {
             FailureKind::WorkingDirectory => WORKING_DIRECTORY,
             FailureKind::NoSandbox => NO_SANDBOX,
             FailureKind::SupervisorLost => LOST,
+            FailureKind::LimitExceeded => LIMIT,
             FailureKind::System => OTHER,
         };
     }

@@ -74,6 +74,9 @@ pub enum FailureKind {
     /// The process that watched over the call was killed. The tree has been
     /// ended; what the call had done by then is not known.
     SupervisorLost,
+    /// The tree went beyond a limit of the policy, which the message names,
+    /// and was ended.
+    LimitExceeded,
     /// A system call failed: no process, descriptor or memory left.
     System,
 }

@@ -47,7 +47,9 @@ impl Policy {
     /// Splits an environment into what a call gets and a count of what is
     /// kept from it. Names that are not UTF-8 are kept.
     ///
-    /// `TMPDIR` is always the session's private directory, where there is one.
+    /// `TMPDIR` is always the session's private directory, where there is one,
+    /// and so is what begins zsh's temporary files (`TMPPREFIX`, zshparam(1)):
+    /// it puts here documents below /tmp otherwise, where no tool may write.
     #[must_use]
     pub fn environment(
         &self,
@@ -56,7 +58,10 @@ impl Policy {
         let mut passed = Vec::new();
         let mut withheld = 0u32;
         for (name, value) in from {
-            if name == OsStr::new("TMPDIR") && self.tmpdir.is_some() {
+            let ours = ["TMPDIR", "TMPPREFIX"]
+                .iter()
+                .any(|ours| name == OsStr::new(ours));
+            if ours && self.tmpdir.is_some() {
                 continue;
             }
             if name.to_str().is_some_and(|n| self.passes(n)) {
@@ -66,6 +71,7 @@ impl Policy {
             }
         }
         if let Some(tmpdir) = &self.tmpdir {
+            passed.push(("TMPPREFIX".into(), tmpdir.0.join("zsh").into_os_string()));
             passed.push(("TMPDIR".into(), tmpdir.0.clone().into_os_string()));
         }
         (passed, withheld)

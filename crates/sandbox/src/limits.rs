@@ -7,8 +7,8 @@ use crate::Sourced;
 ///
 /// `open_files` and `file_size_mb` become `RLIMIT_NOFILE` and `RLIMIT_FSIZE`
 /// (setrlimit(2)). `processes` and `memory_mb` are for the whole tree of a
-/// call, which no rlimit counts: whoever runs the call enforces or watches
-/// them, and reports which.
+/// call, which no rlimit counts (RLIMIT_NPROC counts all of a user, RLIMIT_AS
+/// address space that nobody uses): whoever runs the call watches them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {

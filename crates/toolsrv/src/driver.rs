@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ollie_exec::Report;
+use ollie_exec::{Exceeded, Report};
 use ollie_protocol::{Failure, FailureKind};
 use tokio::sync::Notify;
 
@@ -99,6 +99,10 @@ fn note(call: &Call, report: Option<Report>) -> bool {
             ended.exit = Some(exit);
             return true;
         }
+        Some(Report::Exceeded(exceeded)) => {
+            ended.failure = Some(beyond(exceeded));
+            return true;
+        }
         Some(Report::NotStarted { step, errno }) => {
             ended.failure = Some(call.failure(step, errno));
             ended.tree_ended = true;
@@ -121,4 +125,19 @@ fn note(call: &Call, report: Option<Report>) -> bool {
     }
     ended.duration = Instant::now().duration_since(started);
     false
+}
+
+fn beyond(exceeded: Exceeded) -> Failure {
+    let message = match exceeded {
+        Exceeded::Processes { most, found } => format!(
+            "ended, because it had {found} processes and threads where limits.processes is {most}"
+        ),
+        Exceeded::Memory { most, found } => {
+            format!("ended, because it used {found} MiB where limits.memory_mb is {most}")
+        }
+    };
+    Failure {
+        kind: FailureKind::LimitExceeded,
+        message,
+    }
 }

@@ -5,6 +5,10 @@
 //! without the mechanism that is said to stop it, where it must succeed: an
 //! attempt that fails anyway shows nothing. The table of docs/sandbox.md is
 //! what came of it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests are not known as tests to clippy"
+)]
 
 mod must_work;
 mod place;
@@ -14,7 +18,7 @@ mod table;
 use ollie_tests::User;
 
 use place::Place;
-use rows::{ROWS, Row};
+use rows::{By, ROWS, Row};
 
 /// What came of a row for one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,25 @@ fn each_attempt_fails_and_succeeds_without_the_mechanism_that_stops_it() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     table::check(&outcomes);
+}
+
+/// The three ways to change what is connected between the look and the call.
+/// Status 0 says that all rounds were made; who got through is counted at the
+/// server.
+#[test]
+fn what_changes_while_it_is_connected_reaches_no_server() {
+    for user in User::each("races, as root") {
+        let place = Place::new(user);
+        for code in [
+            "$E rewrite own.sock $OUT/docker.sock 100000",
+            "$E swap $OUT/docker.sock 20000",
+            "$E swap-link . $OUT/docker.sock 20000",
+        ] {
+            assert_eq!(place.visitors_of(code, None), 0, "{code} as {user:?}");
+            let visitors = place.visitors_of(code, Some(By::Gate));
+            assert!(visitors > 0, "it would not be noticed: {code} as {user:?}");
+        }
+    }
 }
 
 /// A row is about something only if its two halves differ.

@@ -18,7 +18,7 @@ pub(crate) struct Place {
     sibling: Running,
     sibling_pid: u32,
     toolsrv_socket: PathBuf,
-    _unix: UnixListener,
+    unix: UnixListener,
     _abstract: UnixListener,
     abstract_name: String,
     tcp: std::net::TcpListener,
@@ -44,7 +44,7 @@ impl Place {
         let listener = UnixListener::bind(&unix).unwrap();
         std::fs::set_permissions(&unix, PermissionsExt::from_mode(0o777)).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let abstract_name = format!("ollie-escape-{}-{}", std::process::id(), user.uid());
+        let abstract_name = format!("ollie-escape{}", world.base().display());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let sibling = world
             .ollie(["exec", "--", "sh", "-c", "echo $$; exec sleep 300"])
@@ -56,7 +56,7 @@ impl Place {
             sibling,
             sibling_pid: 0,
             toolsrv_socket: PathBuf::new(),
-            _unix: listener,
+            unix: listener,
             _abstract: UnixListener::bind_addr(&address).unwrap(),
             abstract_name,
             tcp: std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap(),
@@ -149,7 +149,6 @@ impl Place {
         if let Some(superuser) = &self.superuser {
             code += &line("SUPERUSER", &superuser.display());
         }
-        // Three minutes at most, whatever is attempted.
         code + row.code
     }
 
@@ -172,6 +171,19 @@ impl Place {
             .env("SOME_TOKEN", "s3cret")
             .env("LD_AUDIT", "")
             .run()
+    }
+
+    /// How many connections there were to the server outside, by code that
+    /// must end well.
+    pub(crate) fn visitors_of(&self, code: &'static str, without: Option<By>) -> usize {
+        let row = Row::race(code);
+        let _ = self.run(&row, without).ok();
+        std::iter::from_fn(|| self.unix.accept().ok()).count()
+    }
+
+    /// Runs code that must work, in the sandbox.
+    pub(crate) fn work(&self, code: &'static str) -> Finished {
+        self.run(&Row::race(code), None)
     }
 
     pub(crate) fn try_row(&self, row: &Row) -> Result<Outcome, String> {

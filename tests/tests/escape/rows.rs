@@ -93,6 +93,11 @@ impl Row {
         }
     }
 
+    /// Code that is no attempt by its status.
+    pub(crate) const fn race(code: &'static str) -> Self {
+        row(By::Gate, "a race", code)
+    }
+
     const fn root(mut self) -> Self {
         self.who = Who::Root;
         self
@@ -217,6 +222,10 @@ pub(crate) const ROWS: &[Row] = &[
     .root(),
     everything("make a device node", "$E mknod node"),
     everything("give a file away", "chown 12345 file"),
+    landlock(
+        "open a terminal of the same user",
+        "script -qec true /dev/null",
+    ),
     // Processes.
     landlock("signal another call", "$E kill $SIBLING"),
     landlock("signal the call's own supervisor", "$E kill $PPID"),

@@ -1,7 +1,7 @@
 use ollie_protocol::{Enforced, SandboxReport};
 
 use super::degraded::missing;
-use super::enforcement::{Enforcement, Limit, Plan};
+use super::enforcement::{Enforcement, Limit, Plan, TreeLimits};
 use super::gate::{GateRules, RESOLVE_UNIX};
 use super::{probe, ruleset, sys};
 use crate::seccomp::{Processor, Rules, filter};
@@ -61,6 +61,10 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
         confined: true,
         last_capability: sys::last_capability(),
         limits: limits(policy),
+        tree: TreeLimits {
+            processes: policy.limits.processes.as_ref().map(|most| most.value),
+            memory_mb: policy.limits.memory_mb.as_ref().map(|most| most.value),
+        },
         filter: filter(processor, rules),
         gate: gated.then(|| GateRules::new(policy)),
     };

@@ -45,7 +45,7 @@ pub(crate) fn missing(policy: &Policy, abi: u32) -> Vec<String> {
     for (name, limit) in policy.limits.named().into_iter().take(2) {
         if let Some(limit) = limit {
             missing.push(format!(
-                "limits.{name} ({}) is neither enforced nor watched in this version",
+                "limits.{name} ({}) is watched and not enforced: a call that has more is ended, a moment later",
                 limit.value
             ));
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_nobody_holds_is_told() {
+    fn a_limit_that_is_only_watched_is_told() {
         let mut policy = policy(Network::Unrestricted);
         policy.limits.processes = Some(Sourced {
             value: 512,

@@ -28,10 +28,33 @@ pub(crate) struct Plan {
     pub(crate) confined: bool,
     pub(crate) last_capability: u32,
     pub(crate) limits: Vec<Limit>,
+    #[serde(default, skip_serializing_if = "TreeLimits::is_empty")]
+    pub(crate) tree: TreeLimits,
     pub(crate) filter: Vec<Instruction>,
     /// Who may be connected to, where a gate decides that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gate: Option<GateRules>,
+}
+
+/// Ceilings for the whole tree of a call, which no system call sets. Whoever
+/// runs the call watches them and ends it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeLimits {
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Memory in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+}
+
+impl TreeLimits {
+    /// Whether there is anything to watch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A ceiling for one resource of setrlimit(2).
@@ -145,6 +168,12 @@ impl Enforcement {
     #[must_use]
     pub fn report(&self) -> &SandboxReport {
         &self.report
+    }
+
+    /// What whoever runs a call watches. Empty with `--yolo`.
+    #[must_use]
+    pub fn tree_limits(&self) -> TreeLimits {
+        self.plan.tree
     }
 
     /// Whether anything is enforced; false with `--yolo` only.
