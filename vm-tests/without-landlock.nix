@@ -3,6 +3,10 @@
 {
   imports = [ (import ./common.nix { inherit self; }) ];
   name = "ollie-without-landlock";
-  nodes.devbox.boot.kernelParams = [ "lsm=yama" ];
+  nodes.devbox =
+    { lib, ... }:
+    {
+      security.lsm = lib.mkForce [ "yama" ];
+    };
   testScript = builtins.readFile ./landlock.py;
 }
