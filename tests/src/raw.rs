@@ -66,6 +66,20 @@ impl Toolsrv {
         program
     }
 
+    /// A boot record, with its length in front, after `edit` has changed it.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn boot_frame(edit: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
+        let boot = boot([3; auth::LEN], false);
+        let mut record = must(serde_json::to_value(&boot), "write the boot record");
+        edit(&mut record);
+        let json = record.to_string().into_bytes();
+        let length = must(u32::try_from(json.len()), "measure the boot record");
+        [&length.to_le_bytes()[..], &json].concat()
+    }
+
     /// Starts one with the default policy in the world's project.
     ///
     /// # Panics
