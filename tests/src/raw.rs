@@ -279,6 +279,7 @@ fn boot(secret: [u8; auth::LEN], yolo: bool) -> Boot {
         protocol: limits::PROTOCOL,
         mark: "mark".to_owned(),
         secret: Key::from_bytes(secret),
+        nonce: None,
         session: SESSION.to_owned(),
         cwd: None,
         policy: must(serde_json::from_slice(&policy), "read the policy"),

@@ -97,6 +97,7 @@ async fn session(world: &World, secret: [u8; 32]) -> Result<(Piped, String), Box
         protocol: limits::PROTOCOL,
         mark: "mark".to_owned(),
         secret: Key::from_bytes(secret),
+        nonce: None,
         session: "by-hand".to_owned(),
         cwd: None,
         policy: serde_json::from_slice(&policy)?,

@@ -86,7 +86,7 @@ fn however_many_ask_one_is_started_and_after_a_drop_one_more() {
             running.next().await.unwrap(),
             Some(CallEvent::Started { .. })
         ) {}
-        let server = kept.process().server;
+        let server = kept.process().server().unwrap();
         Tree::kill(server);
         let lost = loop {
             match running.next().await {

@@ -159,7 +159,7 @@ impl ProcessKeeper {
     }
 
     async fn start(&self, tell: &(dyn Fn(&Step) + Sync)) -> Result<Live, Error> {
-        let (process, channel) = self.place.start(&self.plan, tell).await?;
+        let (mut process, channel) = self.place.start(&self.plan, tell).await?;
         let conn = process
             .connect(channel, &self.agent, self.config.clone())
             .await?;

@@ -6,7 +6,7 @@ use ollie_protocol::Ready;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
-use crate::process::Running;
+use crate::process::{Answer, Running};
 use crate::ready::read_ready;
 use crate::{Channel, Error, Installed, Plan, Process};
 
@@ -62,8 +62,10 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
                 running: Running::Local(child),
                 secret: boot.secret,
                 session: plan.session.clone(),
-                server: pid,
-                socket,
+                ready: Answer::Known {
+                    server: pid,
+                    socket,
+                },
                 arrival: None,
             },
             Channel::new(reader, writer, Some(nonce)),

@@ -31,6 +31,7 @@ impl Plan {
             protocol: limits::PROTOCOL,
             mark: format!("toolsrv-{}", auth::to_hex(&mark.as_bytes()[..16])),
             secret: Key::random().map_err(no_random)?,
+            nonce: Some(Nonce::random().map_err(no_random)?),
             session: self.session.clone(),
             cwd: self.cwd.clone(),
             policy: policy.map_err(|source| Error::Malformed {

@@ -1,31 +1,41 @@
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use ninep_rs::ClientConfig;
 use ollie_client::{Credentials, ToolsrvConn, dial_toolsrv};
-use ollie_protocol::{Key, Nonce, Octets};
+use ollie_protocol::{Key, Nonce, Octets, Ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use crate::ready::Said;
 use crate::ssh::Ssh;
+use crate::trouble::with_status;
 use crate::{Arrival, Error, Sockets};
 
 /// How long a toolsrv has to end once its channel is closed: longer than the
 /// grace of its calls and the wait for processes that die slowly.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// A toolsrv that has answered its boot record.
+/// A toolsrv that has its boot record.
 #[derive(Debug)]
 pub struct Process {
     pub(crate) running: Running,
     pub(crate) secret: Key,
     /// The session's name.
     pub session: String,
-    /// Process id of the 9P server on its host.
-    pub server: u32,
-    /// The session's socket on its host.
-    pub socket: Octets,
+    /// What its ready line said, or where that will be.
+    pub(crate) ready: Answer,
     /// How it came to run, if it runs on another host.
     pub arrival: Option<Arrival>,
+}
+
+/// The ready line.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It was read.
+    Known { server: u32, socket: Octets },
+    /// It comes with the first answer to the handshake.
+    Awaited(Said),
 }
 
 /// What ends when toolsrv has.
@@ -81,10 +91,11 @@ impl Process {
     /// Authenticates on the channel, as `agent`.
     ///
     /// # Errors
-    /// [`Error::Connect`]; [`Error::Forward`] where sshd forbids the socket,
-    /// which shows only now.
+    /// [`Error::NotReady`] or [`Error::Refused`] if toolsrv did not come so
+    /// far; [`Error::Connect`]; [`Error::Forward`] where sshd forbids the
+    /// socket, which shows only now.
     pub async fn connect(
-        &self,
+        &mut self,
         channel: Channel,
         agent: &str,
         config: ClientConfig,
@@ -96,12 +107,12 @@ impl Process {
             nonce: channel.nonce,
         };
         let dialled = dial_toolsrv(channel.reader, channel.writer, credentials, config).await;
+        self.hear().await?;
         dialled.map_err(|error| match (&self.running, &self.arrival) {
             (
                 Running::Remote {
                     ssh,
                     lifeline: Some(_),
-                    ..
                 },
                 Some(arrival),
             ) if lost(&error) => Error::Forward {
@@ -110,6 +121,48 @@ impl Process {
             },
             _ => Error::Connect(error),
         })
+    }
+
+    /// Takes the ready line from the stream that has read it.
+    async fn hear(&mut self) -> Result<(), Error> {
+        let Answer::Awaited(said) = &self.ready else {
+            return Ok(());
+        };
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (said, &mut self.running) {
+            (Some(Ok(Ready::Ready { pid, socket, .. })), _) => {
+                self.ready = Answer::Known {
+                    server: pid,
+                    socket,
+                };
+                Ok(())
+            }
+            (Some(Ok(Ready::Refused { kind, reason })), _) => Err(Error::Refused { kind, reason }),
+            (Some(Err(Error::NotReady(problem))), Running::Remote { ssh, .. }) => {
+                let (status, said) = ssh.last_words().await;
+                Err(Error::NotReady(with_status(problem, status, &said)))
+            }
+            (Some(Err(error)), _) => Err(error),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Process id of the 9P server on its host, once it is connected.
+    #[must_use]
+    pub fn server(&self) -> Option<u32> {
+        match &self.ready {
+            Answer::Known { server, .. } => Some(*server),
+            Answer::Awaited(_) => None,
+        }
+    }
+
+    /// The session's socket on its host, once it is connected.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Octets> {
+        match &self.ready {
+            Answer::Known { socket, .. } => Some(socket),
+            Answer::Awaited(_) => None,
+        }
     }
 
     /// Returns when the other host was silent for 12 s although it was asked,

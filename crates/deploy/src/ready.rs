@@ -1,7 +1,10 @@
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ollie_protocol::Ready;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 
 use crate::Error;
 
@@ -9,6 +12,62 @@ use crate::Error;
 const NOISE_MAX: usize = 64 * 1024;
 /// The longest ready line, bytes.
 const LINE_MAX: usize = 8 * 1024;
+
+/// What the ready line said, once it was read.
+pub(crate) type Said = Arc<Mutex<Option<Result<Ready, Error>>>>;
+
+/// A stream that begins with the ready line; who reads it gets what follows.
+pub(crate) struct AfterReady<R> {
+    state: State<R>,
+    said: Said,
+}
+
+/// Gives the reader back when the line was read.
+type Reading<R> = dyn Future<Output = (R, Result<Ready, Error>)> + Send;
+
+enum State<R> {
+    Line(Pin<Box<Reading<R>>>),
+    Open(R),
+    Closed,
+}
+
+impl<R: AsyncRead + Send + Unpin + 'static> AfterReady<R> {
+    /// The line has to come within `limit` from the first read.
+    pub(crate) fn new(mut reader: R, mark: String, limit: Duration) -> (Self, Said) {
+        let said = Said::default();
+        let line = async move {
+            let ready = read_ready(&mut reader, &mark, limit).await;
+            (reader, ready)
+        };
+        let after = Self {
+            state: State::Line(Box::pin(line)),
+            said: Arc::clone(&said),
+        };
+        (after, said)
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for AfterReady<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if let State::Line(line) = &mut self.state {
+            let (reader, ready) = ready!(line.as_mut().poll(context));
+            self.state = match &ready {
+                Ok(_) => State::Open(reader),
+                Err(_) => State::Closed,
+            };
+            *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+        }
+        match &mut self.state {
+            State::Open(reader) => Pin::new(reader).poll_read(context, buffer),
+            // For whoever reads, the end; why is said elsewhere.
+            State::Line(_) | State::Closed => Poll::Ready(Ok(())),
+        }
+    }
+}
 
 /// Reads up to and with the ready line and not a byte more: 9P follows.
 ///
@@ -95,6 +154,33 @@ mod tests {
                 .await;
         assert!(matches!(ready, Err(Error::Refused { reason, .. }) if reason == "no"));
         assert_eq!(rest, b"rest");
+    }
+
+    #[tokio::test]
+    async fn who_reads_the_stream_gets_what_follows_the_line() {
+        let input = b"noise\nm-1 {\"refused\":{\"kind\":\"other\",\"reason\":\"no\"}}\nrest";
+        let (mut after, said) =
+            AfterReady::new(&input[..], "m-1".to_owned(), Duration::from_secs(5));
+        let mut rest = Vec::new();
+        after.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"", "a refusal ends the stream");
+        let said = said.lock().unwrap().take();
+        assert!(matches!(said, Some(Err(Error::Refused { .. }))), "{said:?}");
+
+        let nonce = "07".repeat(32);
+        let line = format!(
+            "m-1 {{\"ready\":{{\"protocol\":1,\"nonce\":\"{nonce}\",\"pid\":7,\"socket\":\"/s\"}}}}\n9P"
+        );
+        let input = std::io::Cursor::new(line.into_bytes());
+        let (mut after, said) = AfterReady::new(input, "m-1".to_owned(), Duration::from_secs(5));
+        let mut rest = Vec::new();
+        after.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"9P");
+        let said = said.lock().unwrap().take();
+        assert!(
+            matches!(said, Some(Ok(Ready::Ready { pid: 7, .. }))),
+            "{said:?}"
+        );
     }
 
     #[tokio::test]

@@ -1,14 +1,15 @@
 use std::time::Duration;
 
 use ollie_bundle::Manifest;
-use ollie_protocol::Ready;
+use ollie_protocol::{Octets, Ready};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
 
 use crate::answers::{Answer, Answers};
 use crate::forward::CONTROL;
-use crate::process::{Lifeline, Running};
-use crate::ready::read_ready;
+use crate::process::{Answer as ReadyAnswer, Lifeline, Running};
+use crate::ready::{AfterReady, read_ready};
 use crate::ssh::Ssh;
 use crate::stage0::Stage0;
 use crate::trouble::{self, Trouble};
@@ -30,14 +31,15 @@ const ROOTS_MAX: usize = 4;
 /// Starts toolsrv on a host, and puts it there first if it is not.
 ///
 /// One ssh, one session channel, and these round trips after it is connected:
-/// one until stage 0 has answered, one more and the upload where toolsrv is
-/// not there, one until it is ready. `tell` hears of each step.
+/// one until stage 0 has answered, and one more and the upload where toolsrv
+/// is not there. The boot record is on its way when this returns; its answer
+/// comes with that of the handshake ([`Process::connect`]), one round trip
+/// later. `tell` hears of each step.
 ///
 /// # Errors
 /// [`Error::Ssh`] if ssh failed, which is final for authentication;
 /// [`Error::NoAnswer`] if what is there is no shell; [`Error::NoRoot`] if
-/// toolsrv can be put nowhere; [`Error::Transfer`], [`Error::NotReady`] and
-/// [`Error::Refused`] behind that.
+/// toolsrv can be put nowhere; [`Error::Transfer`] behind that.
 pub async fn spawn_remote(
     remote: &Remote,
     plan: &Plan,
@@ -106,8 +108,6 @@ struct Found {
     facts: Vec<(String, String)>,
     refused: Vec<(String, String)>,
     program: String,
-    /// The root it was put in just now.
-    fresh_root: Option<String>,
     upload: Option<Upload>,
 }
 
@@ -132,21 +132,6 @@ impl Attempt<'_> {
 
         let frame = boot.to_frame().map_err(Error::Record)?;
         let _ = stream.write_all(&frame).await;
-        let (mut reader, writer) = stream.into_split();
-        let ready = match read_ready(&mut reader, &boot.mark, STEP).await {
-            Ok(Ready::Ready {
-                nonce, pid, socket, ..
-            }) => (nonce, pid, socket),
-            Ok(Ready::Refused { kind, reason }) => {
-                return Err(Error::Refused { kind, reason }.into());
-            }
-            Err(Error::NotReady(problem)) => {
-                return Err(self.not_ready(&mut ssh, problem, found).await);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let (nonce, server, socket) = ready;
-        (self.tell)(&Step::Ready { pid: server });
         let build = self.entry(&found)?.sha256().to_string();
         let arrival = Arrival {
             target: self.remote.target.to_string(),
@@ -162,9 +147,18 @@ impl Attempt<'_> {
             noise: answers.noise(),
             attempts: self.number,
         };
-        let (channel, lifeline) = match sockets {
-            None => (Channel::new(reader, writer, Some(nonce)), None),
+        let (reader, writer) = stream.into_split();
+        let (ready, channel, lifeline) = match sockets {
+            None => {
+                // The handshake does not wait for the ready line; what reads
+                // its answers passes over that first.
+                let (reader, said) = AfterReady::new(reader, boot.mark, STEP);
+                let channel = Channel::new(reader, writer, boot.nonce);
+                (ReadyAnswer::Awaited(said), channel, None)
+            }
             Some(sockets) => {
+                let mut reader = reader;
+                let (server, socket) = self.ready(&mut ssh, &mut reader, &boot.mark).await?;
                 let forwarded = sockets.forward(self.remote, &socket).await?;
                 let (from, to) = forwarded.into_split();
                 let lifeline = Lifeline {
@@ -172,18 +166,38 @@ impl Attempt<'_> {
                     _writer: writer,
                     _sockets: sockets,
                 };
-                (Channel::new(from, to, None), Some(lifeline))
+                let ready = ReadyAnswer::Known { server, socket };
+                (ready, Channel::new(from, to, None), Some(lifeline))
             }
         };
         let process = Process {
             running: Running::Remote { ssh, lifeline },
             secret: boot.secret,
             session: self.plan.session.clone(),
-            server,
-            socket,
+            ready,
             arrival: Some(arrival),
         };
         Ok((process, channel))
+    }
+
+    /// Waits for the ready line where 9P goes another way.
+    async fn ready(
+        &self,
+        ssh: &mut Ssh,
+        reader: &mut OwnedReadHalf,
+        mark: &str,
+    ) -> Result<(u32, Octets), Error> {
+        match read_ready(reader, mark, STEP).await {
+            Ok(Ready::Ready { pid, socket, .. }) => Ok((pid, socket)),
+            Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
+            Err(Error::NotReady(problem)) => {
+                let (status, said) = ssh.last_words().await;
+                Err(Error::NotReady(trouble::with_status(
+                    problem, status, &said,
+                )))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn sockets(&self) -> Result<Option<Sockets>, Error> {
@@ -208,7 +222,6 @@ impl Attempt<'_> {
             facts: Vec::new(),
             refused: Vec::new(),
             program: String::new(),
-            fresh_root: None,
             upload: None,
         };
         let mut limit = self.remote.answer_timeout;
@@ -295,7 +308,6 @@ impl Attempt<'_> {
         match answer {
             Ok(Answer::Run { program }) => {
                 found.program = program;
-                found.fresh_root = Some(root);
                 found.upload = Some(Upload {
                     sent,
                     size: entry.size(),
@@ -358,21 +370,6 @@ impl Attempt<'_> {
                 refused: found.refused,
             },
             Err(error) => error,
-        }
-    }
-
-    /// toolsrv did not start although it is there.
-    async fn not_ready(&self, ssh: &mut Ssh, problem: String, found: Found) -> Trouble {
-        let (status, said) = ssh.last_words().await;
-        let error = Error::NotReady(trouble::with_status(problem, status, &said));
-        // 126 is what a shell says of a program that it may not execute.
-        let root = found.fresh_root.or_else(|| {
-            let program = std::path::Path::new(&found.program);
-            Some(program.ancestors().nth(3)?.to_str()?.to_owned())
-        });
-        match (status.and_then(|status| status.code()), root) {
-            (Some(126), Some(root)) => Trouble::Root { root, error },
-            _ => Trouble::Final(error),
         }
     }
 }

@@ -96,7 +96,8 @@ ollie_install() {
   if [ "$ollie_k $ollie_v" != "$ollie_n put" ]; then rm -rf -- "$ollie_t"; exit 1; fi
   ollie_e=$({ ollie_take "$ollie_b" | ollie_unpack "$ollie_c" >"$ollie_f"; } 2>&1)
   ollie_got=$(wc -c <"$ollie_f" 2>/dev/null)
-  if ! { [ "$ollie_got" -eq "$ollie_size" ] 2>/dev/null && chmod 500 "$ollie_f" && ollie_right "$ollie_f"; }; then
+  if ! { [ "$ollie_got" -eq "$ollie_size" ] 2>/dev/null && chmod 500 "$ollie_f" && ollie_right "$ollie_f" &&
+    ollie_e=$("$ollie_f" --version 2>&1 >/dev/null); }; then
     rm -rf -- "$ollie_t"
     ollie_say "failed $((ollie_got + 0)) of $ollie_size bytes arrived in $1: ${ollie_e%%"$ollie_nl"*}"
     exit 1

@@ -38,11 +38,6 @@ pub enum Step {
         /// What was sent of it.
         upload: Option<Upload>,
     },
-    /// It has answered.
-    Ready {
-        /// Its process id there.
-        pid: u32,
-    },
 }
 
 impl fmt::Display for Step {
@@ -65,7 +60,6 @@ impl fmt::Display for Step {
                 program,
                 upload: Some(upload),
             } => write!(f, "{program}: {} bytes, verified", upload.size),
-            Self::Ready { pid } => write!(f, "toolsrv is ready, process {pid} there"),
         }
     }
 }

@@ -129,7 +129,7 @@ mod tests {
             ("remotes: { a: { target: -oX } }", "dash"),
             ("remotes: { -a: {} }", "dash"),
             ("remotes: { a: { transport: pigeon } }", "pigeon"),
-            ("remotes: { a: { answer_timeout: soon } }", "number"),
+            ("remotes: { a: { answer_timeout: soon } }", "soon"),
             ("remotes:\n  a: {}\n  a: {}\n", "duplicate"),
         ] {
             let problem = Config::parse(text).unwrap_err();

@@ -130,7 +130,10 @@ async fn steps(
         }
     };
     let server = setup::connect(process, channel, &verbose).await?;
-    let found = format!("process {}, both sides proved", server.process().server);
+    let found = format!(
+        "process {}, both sides proved",
+        server.process().server().unwrap_or_default()
+    );
     report.add("session", true, found, None)?;
     let examined = examine_server(&server, &build, report).await;
     let gone = server.end().await;
@@ -311,7 +314,6 @@ impl Report {
             Step::Answered { .. } => "ssh",
             Step::Refused { .. } => "place",
             Step::Starting { .. } => "toolsrv",
-            Step::Ready { .. } => "ready",
             _ => return Ok(()),
         };
         self.add(name, true, step.to_string(), None)

@@ -77,9 +77,7 @@ pub(crate) async fn setup_tool_server(
                 },
                 installed.program.display()
             ));
-            let started = ollie_deploy::spawn_local(&installed, &plan).await?;
-            verbose.step(&format!("toolsrv is ready, process {}", started.0.server));
-            started
+            ollie_deploy::spawn_local(&installed, &plan).await?
         }
     };
     connect(process, channel, verbose).await
@@ -87,14 +85,17 @@ pub(crate) async fn setup_tool_server(
 
 /// Proves both sides to each other.
 pub(crate) async fn connect(
-    process: Process,
+    mut process: Process,
     channel: Channel,
     verbose: &Verbose,
 ) -> Result<ToolServer, Error> {
     let conn = process
         .connect(channel, AGENT, verbose.client_config())
         .await?;
-    verbose.step("both sides have proved who they are");
+    verbose.step(&format!(
+        "toolsrv is ready, process {}; both sides have proved who they are",
+        process.server().unwrap_or_default()
+    ));
     Ok(ToolServer { conn, process })
 }
 

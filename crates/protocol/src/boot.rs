@@ -19,6 +19,19 @@ pub struct Boot {
     /// The session's secret: the key of the first connection.
     #[serde(serialize_with = "key_to_hex", deserialize_with = "key_from_hex")]
     pub secret: Key,
+    /// The server's nonce for the first handshake on this stream. With it the
+    /// client can send its handshake together with this record, a round trip
+    /// earlier than the ready line could tell a nonce. Nothing can be played
+    /// again for that: the key of this handshake is the secret of this very
+    /// record, fresh for each start and good for one connection. Default: the
+    /// server makes one.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "some_nonce_to_hex",
+        deserialize_with = "some_nonce_from_hex"
+    )]
+    pub nonce: Option<Nonce>,
     /// The session's name, the uname of its connections.
     pub session: String,
     /// Working directory of the session. Default: where toolsrv was started.
@@ -165,6 +178,22 @@ fn nonce_from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nonce, D
     bytes_from_hex(deserializer).map(Nonce::from_bytes)
 }
 
+// serde gives a reference to the field.
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn some_nonce_to_hex<S: Serializer>(
+    nonce: &Option<Nonce>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match nonce {
+        Some(nonce) => nonce_to_hex(nonce, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn some_nonce_from_hex<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Nonce>, D::Error> {
+    nonce_from_hex(d).map(Some)
+}
+
 fn bytes_from_hex<'de, D: Deserializer<'de>>(d: D) -> Result<[u8; auth::LEN], D::Error> {
     let text = zeroize::Zeroizing::new(String::deserialize(d)?);
     auth::from_hex(&text).ok_or_else(|| {
@@ -182,6 +211,7 @@ mod tests {
             protocol: limits::PROTOCOL,
             mark: "m1".into(),
             secret: Key::from_bytes([7; 32]),
+            nonce: Some(Nonce::from_bytes([8; 32])),
             session: "s1".into(),
             cwd: None,
             policy: RawValue::from_string("{}".into()).unwrap(),
@@ -196,6 +226,7 @@ mod tests {
         assert_eq!(size, frame.len() - 4);
         let back = Boot::parse(&frame[4..]).unwrap();
         assert_eq!(back.secret.as_bytes(), &[7; 32]);
+        assert_eq!(back.nonce, Some(Nonce::from_bytes([8; 32])));
         assert_eq!(back.policy.get(), "{}");
     }
 

@@ -102,9 +102,12 @@ async fn prepare(
     let listener = UnixListener::bind(&socket).map_err(Error::system("bind the socket"))?;
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
         .map_err(Error::system("protect the socket"))?;
-    let nonce = Nonce::random()
-        .map_err(|error| std::io::Error::other(error.to_string()))
-        .map_err(Error::system("make a nonce"))?;
+    let nonce = match boot.nonce {
+        Some(nonce) => nonce,
+        None => Nonce::random()
+            .map_err(|error| std::io::Error::other(error.to_string()))
+            .map_err(Error::system("make a nonce"))?,
+    };
     let hostname = rustix::system::uname()
         .nodename()
         .to_string_lossy()
