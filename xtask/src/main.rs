@@ -19,6 +19,7 @@
     reason = "a build tool talks to the person at the terminal"
 )]
 
+mod apt;
 mod binary;
 mod devbox;
 mod dist;
