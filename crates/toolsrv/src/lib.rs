@@ -27,6 +27,7 @@ mod call;
 mod call_file;
 mod call_tree;
 mod calls;
+mod collect;
 mod door;
 mod driver;
 mod error;

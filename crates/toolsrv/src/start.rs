@@ -1,10 +1,11 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ollie_exec::{Companion, Litter, Spawner};
 use ollie_protocol::{Boot, Nonce, Octets, Ready, limits};
@@ -13,6 +14,7 @@ use tokio::net::UnixListener;
 use zeroize::Zeroizing;
 
 use crate::Error;
+use crate::collect::{collect, hold, version_directory};
 use crate::facts::Environment;
 use crate::places::Places;
 use crate::serve::serve;
@@ -71,6 +73,7 @@ fn with_companion(
             Ok((session, listener, ready, nonce)) => {
                 let stdio = Stdio::open()?;
                 announce(&mark, &ready)?;
+                let _in_use = collect_old_versions();
                 serve(session, stdio, listener, nonce).await;
                 Ok(())
             }
@@ -256,17 +259,23 @@ fn ollie_roots(environment: &Environment, places: &Places) -> Vec<PathBuf> {
     roots
 }
 
+/// Removes versions that nobody needs any more, beside the work. This one is
+/// in use for as long as the result is kept.
+fn collect_old_versions() -> Option<File> {
+    let program = std::env::current_exe().ok()?;
+    let version = version_directory(&program)?.to_owned();
+    let held = hold(&version);
+    // Without a thread they are collected another time.
+    let _ = std::thread::Builder::new().spawn(move || collect(&version, SystemTime::now()));
+    held
+}
+
 /// The root of `<root>/<os>-<arch>/<sha256>/toolsrv`, which stage 0 may have
 /// put where no variable says it is; else the program's own directory.
 fn install_root(program: &Path) -> Option<&Path> {
-    let directory = program.parent()?;
-    let is_digest = directory.file_name().is_some_and(|name| {
-        name.len() == 64 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
-    });
-    if is_digest {
-        directory.ancestors().nth(2)
-    } else {
-        Some(directory)
+    match version_directory(program) {
+        Some(version) => version.ancestors().nth(2),
+        None => program.parent(),
     }
 }
 
