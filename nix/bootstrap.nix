@@ -20,6 +20,7 @@ runCommand "ollie-bootstrap-${version}"
     bundle=$out/share/ollie/ollie-bundle.tar.xz
     ollie-bundle pack --version ${version} --out $bundle \
       ${lib.concatStringsSep " " (lib.mapAttrsToList option toolsrvs)} \
-      --tree sandbox-profiles=${../sandbox-profiles}
+      --tree sandbox-profiles=${../sandbox-profiles} \
+      ${lib.optionalString (builtins.pathExists ../tools) "--tree tools=${../tools}"}
     ollie-bundle list $bundle
   ''

@@ -16,9 +16,11 @@ let
       name = "${name}-${version}.crate";
       inherit system;
       builder = "/bin/bash";
+      # With the last `exit` the shell stays: cp closes its output before it
+      # ends, and Nix kills a builder whose output is closed.
       args = [
         "-c"
-        "PATH=${host "PATH"}; cp ${host "CARGO_HOME"}/registry/cache/*/${name}-${version}.crate $out"
+        "PATH=${host "PATH"}; cp ${host "CARGO_HOME"}/registry/cache/*/${name}-${version}.crate $out || exit; exit"
       ];
       outputHashMode = "flat";
       outputHashAlgo = "sha256";

@@ -11,6 +11,7 @@
 //! - [`dist`] puts `olliesrv` and the bundle into `target/dist/`.
 //! - [`reproducible`] builds twice and compares.
 //! - [`devbox`] starts guests with other kernels.
+//! - [`nix`] checks the flake.
 //! - [`suite`] runs every test; [`packages`] is what they need.
 
 #![expect(
@@ -27,6 +28,7 @@ mod elf;
 mod failure;
 mod libc;
 mod musl;
+mod nix;
 mod options;
 mod packages;
 mod place;
@@ -66,6 +68,7 @@ fn run() -> Result<(), Failure> {
         Command::Bench(arguments) => dist::bench(&place, &arguments),
         Command::Devbox(arguments) => devbox::become_driver(&place, &arguments),
         Command::Musl => musl::prepare(&place).map(drop),
+        Command::NixCheck => nix::check(&place),
         Command::Reproducible(wish) => reproducible::twice(&place, wish),
         Command::Test { full } => suite::run(&place, full),
     }

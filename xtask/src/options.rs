@@ -18,6 +18,8 @@ usage: cargo xtask build [--libc auto|gnu|musl] [--toolsrv OS-ARCH=FILE]...
                             what the hot paths cost, each beside a reference
        cargo xtask devbox test [SCENARIO]... | list | shell ROLE [USERLAND]
                             scenarios on guests with other kernels; a guest to log into
+       cargo xtask nix-check
+                            what can be shown of the flake without nixpkgs
        cargo xtask reproducible [--libc auto|gnu|musl]
                             builds toolsrv in two directories and compares
        cargo xtask musl     builds the musl std from Debian's source packages,
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     Bench(Vec<OsString>),
     Devbox(Vec<OsString>),
     Musl,
+    NixCheck,
     Reproducible(Wish),
     Test { full: bool },
 }
@@ -82,6 +85,7 @@ pub(crate) fn parse(mut args: lexopt::Parser) -> Result<Command, Failure> {
         "test" => Ok(Command::Test { full }),
         "reproducible" => Ok(Command::Reproducible(build.libc)),
         "musl" => Ok(Command::Musl),
+        "nix-check" => Ok(Command::NixCheck),
         _ => Err(Failure::new(format!("no command `{command}`\n{USAGE}"))),
     }
 }

@@ -113,7 +113,7 @@ fn alias(home: &Path, to: &Path) -> Result<PathBuf, Failure> {
 
 /// All source files: tracked ones and new ones, not what git ignores. In an
 /// unpacked archive of the source there is no git; there, all but `target`.
-fn files(source: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn files(source: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !source.join(".git").exists() {
         let mut files = Vec::new();
         walk(source, Path::new(""), &mut files)?;
