@@ -21,11 +21,14 @@ mod options;
 mod output;
 mod paths;
 mod policy;
+mod policy_file;
 mod printable;
+mod project;
 mod remotes;
 mod setup;
 mod signals;
 mod stdin;
+mod trust;
 mod verbose;
 
 use std::process::ExitCode;
@@ -53,7 +56,14 @@ fn main() -> ExitCode {
         match &options.command {
             Command::Exec(exec) => exec::run(exec).await,
             Command::Call(call) => call::run(call).await,
-            Command::Policy(PolicyCommand::Show(show)) => policy::show(show).await,
+            Command::Policy(command) => match command {
+                PolicyCommand::Show(show) => policy::show(show).await,
+                PolicyCommand::Trust(project) => policy_file::trust(project),
+                PolicyCommand::Diff(project) => policy_file::diff(project),
+                PolicyCommand::Check(check) => policy_file::check(check),
+                PolicyCommand::Why(why) => policy_file::why(why),
+                PolicyCommand::Schema => policy_file::schema(),
+            },
             Command::Doctor(doctor) => doctor::run(doctor).await,
             Command::Deploy(deploy) => deploy::run(deploy).await,
             Command::Remotes(remotes) => remotes::list(remotes),

@@ -46,6 +46,10 @@ pub(crate) struct SessionOptions {
     /// Profile that the policy starts from [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
+    /// Grant what the project's .ollie-sandbox.yaml asks for, for this session, if the SHA-256 of
+    /// the file is this one
+    #[arg(long, value_name = "SHA256")]
+    pub(crate) trust_project: Option<String>,
     /// Run without any sandbox: every command may do what you may do
     #[arg(long)]
     pub(crate) yolo: bool,
@@ -139,6 +143,58 @@ pub(crate) struct CallOptions {
 pub(crate) enum PolicyCommand {
     /// Print the policy as it holds here: each rule, where it comes from, what is enforced
     Show(ShowOptions),
+    /// Grant what the project's .ollie-sandbox.yaml asks for, as it is now
+    Trust(TrustOptions),
+    /// Print what the project's .ollie-sandbox.yaml asks for, and whether it has it
+    Diff(ProjectOptions),
+    /// Read policy files as a session would, and say what is wrong
+    Check(CheckOptions),
+    /// Say whether something is allowed here, and which rule decides; status 1 if it is not
+    Why(WhyOptions),
+    /// Print the JSON schema of policy files, for editors
+    Schema,
+}
+
+/// Which project on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct ProjectOptions {
+    /// Its directory [default: the present one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Profile that the policy starts from [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+}
+
+/// Options of `policy trust`.
+#[derive(Debug, Args)]
+pub(crate) struct TrustOptions {
+    #[command(flatten)]
+    pub(crate) project: ProjectOptions,
+    /// What the file's SHA-256 must be, for who has looked at it before
+    #[arg(value_name = "SHA256")]
+    pub(crate) digest: Option<String>,
+}
+
+/// Options of `policy check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckOptions {
+    /// The files [default: the project's .ollie-sandbox.yaml]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Options of `policy why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyOptions {
+    #[command(flatten)]
+    pub(crate) project: ProjectOptions,
+    /// read, write, create, remove, execute or connect
+    #[arg(value_name = "OPERATION")]
+    pub(crate) operation: String,
+    /// A file, directory or socket
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
 }
 
 /// Options of `policy show`.

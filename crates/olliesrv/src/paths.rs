@@ -11,6 +11,8 @@ pub(crate) struct Paths {
     pub(crate) cache: PathBuf,
     /// `$XDG_CONFIG_HOME/ollie`.
     pub(crate) config: PathBuf,
+    /// `$XDG_STATE_HOME/ollie`: which project files are trusted.
+    pub(crate) state: PathBuf,
     /// `$XDG_RUNTIME_DIR`, or `/tmp`: sockets, whose paths have to be short.
     pub(crate) runtime: PathBuf,
     /// Places where a bundle is looked for, in order.
@@ -41,6 +43,7 @@ impl Paths {
         Ok(Self {
             cache: base("XDG_CACHE_HOME", ".cache", "cache")?,
             config: base("XDG_CONFIG_HOME", ".config", "configuration")?,
+            state: base("XDG_STATE_HOME", ".local/state", "state")?,
             runtime: absolute("XDG_RUNTIME_DIR").unwrap_or_else(|| "/tmp".into()),
             bundles,
         })

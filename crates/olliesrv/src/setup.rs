@@ -10,6 +10,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::paths::Paths;
+use crate::printable::printable;
+use crate::project::{Project, Standing, digest_now};
 use crate::verbose::Verbose;
 
 /// The name under which the command line attaches.
@@ -23,6 +25,9 @@ pub(crate) const PROFILE: &str = "default";
 pub(crate) struct ToolServer {
     pub(crate) conn: ToolsrvConn,
     process: Process,
+    /// The project's directory on this machine, and its policy file's digest
+    /// when it was read.
+    project: Option<(PathBuf, Option<String>)>,
 }
 
 impl ToolServer {
@@ -30,7 +35,16 @@ impl ToolServer {
     /// gone. Returns whether that was seen.
     pub(crate) async fn end(self) -> bool {
         drop(self.conn);
-        self.process.ended().await
+        let gone = self.process.ended().await;
+        if let Some((directory, before)) = self.project
+            && digest_now(&directory) != before
+        {
+            crate::output::note(
+                "the project's .ollie-sandbox.yaml changed during this session; that had no \
+                 effect, and what it asks for now has to be trusted anew",
+            );
+        }
+        gone
     }
 
     /// Returns when the other host was silent too long: what is in flight then
@@ -56,6 +70,7 @@ pub(crate) async fn setup_tool_server(
     verbose: &Verbose,
 ) -> Result<ToolServer, Error> {
     let paths = own_paths()?;
+    let mut project = None;
     let (process, channel) = match host {
         Some(host) => {
             let mut there = There::new(options, host, &paths)?;
@@ -67,6 +82,11 @@ pub(crate) async fn setup_tool_server(
         }
         None => {
             let plan = plan_here(options, &paths)?;
+            project = plan.cwd.as_ref().map(|cwd| {
+                let directory = PathBuf::from(cwd.as_os_str());
+                let digest = digest_now(&directory);
+                (directory, digest)
+            });
             let installed = install(&plan, &paths)?;
             verbose.step(&format!(
                 "toolsrv {} {}",
@@ -80,7 +100,9 @@ pub(crate) async fn setup_tool_server(
             ollie_deploy::spawn_local(&installed, &plan).await?
         }
     };
-    connect(process, channel, verbose).await
+    let mut server = connect(process, channel, verbose).await?;
+    server.project = project;
+    Ok(server)
 }
 
 /// Proves both sides to each other.
@@ -96,7 +118,11 @@ pub(crate) async fn connect(
         "toolsrv is ready, process {}; both sides have proved who they are",
         process.server().unwrap_or_default()
     ));
-    Ok(ToolServer { conn, process })
+    Ok(ToolServer {
+        conn,
+        process,
+        project: None,
+    })
 }
 
 /// A session on another host: how to go there, and what to start.
@@ -116,6 +142,11 @@ impl There {
         host: &Target,
         paths: &Paths,
     ) -> Result<Self, Error> {
+        if options.trust_project.is_some() {
+            return Err(Error::Usage(
+                "--trust-project: the file of a project on another host is not read".to_owned(),
+            ));
+        }
         let name = host.to_string();
         let config = Config::read(&paths.config_file())?.remotes.remove(&name);
         let known = config.as_ref();
@@ -146,7 +177,8 @@ impl There {
         // the home directory.
         let cwd = known.and_then(|known| known.cwd.as_ref());
         let cwd = options.cwd.as_ref().or(cwd).cloned();
-        let plan = plan(options, profile, cwd, paths)?;
+        let profile = options.profile.as_deref().or(profile).unwrap_or(PROFILE);
+        let plan = plan(options, &layers(profile, &paths.policy())?, cwd, paths)?;
         Ok(Self { name, remote, plan })
     }
 }
@@ -166,19 +198,42 @@ pub(crate) fn plan_here(options: &SessionOptions, paths: &Paths) -> Result<Plan,
         action: "find the working directory",
         source,
     })?;
-    plan(options, None, Some(cwd), paths)
+    let layered = layers(
+        options.profile.as_deref().unwrap_or(PROFILE),
+        &paths.policy(),
+    )?;
+    let project = Project::read(&cwd)?;
+    let named = options.trust_project.as_deref();
+    let found = project.as_ref().map(|project| project.digest.as_str());
+    if let Some(named) = named
+        && found != Some(named)
+    {
+        return Err(Error::Usage(format!(
+            "--trust-project {named}: the SHA-256 of the project's file is {}",
+            found.unwrap_or("none, there is no such file")
+        )));
+    }
+    let layered = match project {
+        Some(project) => {
+            let requests = project.requests(&layered);
+            let (layered, standing) = project.lay_on(layered, paths, named)?;
+            if standing == Standing::Untrusted {
+                crate::output::note(&printable(&project.summary(&requests)));
+            }
+            layered
+        }
+        None => layered,
+    };
+    plan(options, &layered.project_read(), Some(cwd), paths)
 }
 
 fn plan(
     options: &SessionOptions,
-    profile: Option<&str>,
+    layered: &Layered,
     cwd: Option<PathBuf>,
     paths: &Paths,
 ) -> Result<Plan, Error> {
-    let profile = options.profile.as_deref().or(profile).unwrap_or(PROFILE);
-    let policy = layers(profile, &paths.policy())?
-        .to_json()
-        .map_err(Error::Policy)?;
+    let policy = layered.to_json().map_err(Error::Policy)?;
     Ok(Plan {
         bundle: paths.bundle(options.bundle.as_ref())?,
         policy: String::from_utf8_lossy(&policy).into_owned(),

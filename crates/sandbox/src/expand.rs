@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::cwd::Guard;
 use crate::detect::{Found, detect};
+use crate::layered::PROJECT_FILE;
 use crate::policy::{Place, Skipped, Socket};
 use crate::show::{is_personal, visible};
 use crate::variable::{Expanded, expand as variables};
@@ -40,6 +41,13 @@ impl Layered {
             skipped: Vec::new(),
             notes: self.notes.clone(),
         };
+        let project = work.cwd.join(PROJECT_FILE);
+        if !self.project_read && std::fs::symlink_metadata(&project).is_ok() {
+            work.notes.push(format!(
+                "{} was not read and has no effect here",
+                visible(&project)
+            ));
+        }
         for rule in &self.filesystem {
             if let Some(path) = work.resolve(&rule.path, &rule.origin)? {
                 work.refuse_projects_reach(rule, &path)?;

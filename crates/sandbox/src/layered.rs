@@ -54,7 +54,13 @@ pub struct Layered {
     pub(crate) best_effort: Sourced<bool>,
     pub(crate) drop: Dropped,
     pub(crate) notes: Vec<String>,
+    /// Whether whoever made this has looked for the project's own file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) project_read: bool,
 }
+
+/// The file in a project's directory that says what the project needs.
+pub const PROJECT_FILE: &str = ".ollie-sandbox.yaml";
 
 impl Layered {
     /// Starts from a profile.
@@ -86,6 +92,7 @@ impl Layered {
             },
             drop: Dropped::default(),
             notes: Vec::new(),
+            project_read: false,
         }
         .with(profile)
     }
@@ -127,6 +134,21 @@ impl Layered {
         }
         self.check()?;
         Ok(self)
+    }
+
+    /// Notes that the project's own file was looked for. Without that a result
+    /// says so, where there is such a file: it could have narrowed the policy.
+    #[must_use]
+    pub fn project_read(mut self) -> Self {
+        self.project_read = true;
+        self
+    }
+
+    /// Adds remarks that every result shall carry.
+    #[must_use]
+    pub fn noting(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(notes);
+        self
     }
 
     /// The profile the policy started from.

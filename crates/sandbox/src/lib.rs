@@ -56,7 +56,7 @@ pub use document::{Document, Dropped};
 pub use error::Error;
 pub use grant::Grant;
 pub use host::{HostView, Identity};
-pub use layered::{Layered, MAX_RULES, Rule, Sourced};
+pub use layered::{Layered, MAX_RULES, PROJECT_FILE, Rule, Sourced};
 pub use limits::Limits;
 pub use network::Network;
 pub use origin::{Layer, Origin};

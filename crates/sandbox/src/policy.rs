@@ -79,6 +79,26 @@ impl Policy {
         &self.grants
     }
 
+    /// What a layer added, as it holds here: access and canonical path of each
+    /// grant, and each socket. In a fixed order.
+    #[must_use]
+    pub fn added_by(&self, layer: crate::Layer) -> Vec<(String, PathBuf)> {
+        let grants = self
+            .grants
+            .iter()
+            .filter(|grant| grant.origin.layer == layer);
+        let sockets = self
+            .sockets
+            .iter()
+            .filter(|socket| socket.origin.layer == layer);
+        let mut added: Vec<_> = grants
+            .map(|grant| (grant.access.word().to_owned(), grant.path.clone()))
+            .chain(sockets.map(|socket| ("connect".to_owned(), socket.path.clone())))
+            .collect();
+        added.sort();
+        added
+    }
+
     /// What the network may be used for.
     #[must_use]
     pub fn network(&self) -> &Network {

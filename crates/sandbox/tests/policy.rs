@@ -570,3 +570,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_projects_file_that_nobody_read_is_told_in_every_result() {
+    let host = Host::new(&["project/.ollie-sandbox.yaml"]);
+    let layered = layer("default", &[]).unwrap();
+    let notes = host.expand(&layered, "project").unwrap().notes().to_vec();
+    assert!(
+        notes.len() == 1 && notes[0].contains("was not read"),
+        "{notes:?}"
+    );
+    let read = layered.project_read();
+    let back = Layered::from_json(&read.to_json().unwrap()).unwrap();
+    assert!(host.expand(&back, "project").unwrap().notes().is_empty());
+}
+
+#[test]
+fn what_a_layer_added_is_told_as_it_holds() {
+    let host = Host::new(&["data/x", "run/a.sock"]);
+    symlink("data", host.home.join("link")).unwrap();
+    let asked = project(
+        "filesystem: { ro: ['{HOME}/link', '{CWD}'] }\nunix_sockets: ['{HOME}/run/a.sock']\n",
+    );
+    let trusted = layer("default", &[]).unwrap().trusting(&asked).unwrap();
+    let policy = host.expand(&trusted, "project").unwrap();
+    let at = |path: &str| host.home.join(path);
+    assert_eq!(
+        policy.added_by(Layer::Project),
+        [
+            ("connect".to_owned(), at("run/a.sock")),
+            ("ro".to_owned(), at("data")),
+            ("ro".to_owned(), at("project")),
+        ]
+    );
+}

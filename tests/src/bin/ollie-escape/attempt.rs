@@ -22,7 +22,7 @@ pub(crate) fn run(words: &[&str]) -> Option<Result<()>> {
             // SAFETY: signal 0 only asks.
             check(unsafe { libc::kill(pid, 0) }.into())
         }),
-        ["ptrace", pid] => number(pid).and_then(|pid| ptrace(pid)),
+        ["ptrace", pid] => number(pid).and_then(ptrace),
         ["vmread", pid] => number(pid).and_then(vm_read),
         ["getfd", pid] => number(pid).and_then(get_fd),
         ["abstract", name] => abstract_connect(name),
