@@ -20,7 +20,13 @@ pub(crate) fn decode(data: &[u8]) {
     let mut frames = Frames::new();
     for piece in data.chunks(50) {
         frames.space().extend_from_slice(piece);
-        while let Ok(Some(frame)) = frames.next(LIMIT) {
+        loop {
+            let frame = match frames.next(LIMIT) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                // Nothing is read after such a length.
+                Err(_) => return,
+            };
             if let Ok((tag, message)) = Tmessage::decode(frame.clone()) {
                 let mut again = BytesMut::new();
                 message

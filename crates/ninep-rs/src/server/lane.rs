@@ -41,7 +41,7 @@ impl Lane {
     pub(super) fn new(file: Arc<dyn File>, key: LaneKey, ready: &Arc<Ready>) -> Self {
         Lane {
             file,
-            waker: Waker::from(LaneWaker::new(key, Arc::clone(ready))),
+            waker: Waker::from(LaneWaker::new(key, ready)),
             running: None,
             waiting: VecDeque::new(),
         }

@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
 use super::answers::Order;
@@ -78,15 +78,16 @@ impl Ready {
 #[derive(Debug)]
 pub(super) struct LaneWaker {
     key: LaneKey,
-    ready: Arc<Ready>,
+    /// The list that this stands in once it was woken: owned by the connection alone, or the two would keep each other.
+    ready: Weak<Ready>,
     queued: AtomicBool,
 }
 
 impl LaneWaker {
-    pub(super) fn new(key: LaneKey, ready: Arc<Ready>) -> Arc<Self> {
+    pub(super) fn new(key: LaneKey, ready: &Arc<Ready>) -> Arc<Self> {
         Arc::new(LaneWaker {
             key,
-            ready,
+            ready: Arc::downgrade(ready),
             queued: AtomicBool::new(false),
         })
     }
@@ -97,7 +98,10 @@ impl Wake for LaneWaker {
         if self.queued.swap(true, Ordering::AcqRel) {
             return;
         }
-        let ready = Arc::clone(&self.ready);
+        // The connection may have ended.
+        let Some(ready) = self.ready.upgrade() else {
+            return;
+        };
         let task = {
             let mut inner = ready.lock();
             inner.lanes.push(self);

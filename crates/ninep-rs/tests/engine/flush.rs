@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use tokio::io::AsyncWriteExt;
 
 use crate::harness::*;
-use ninep_rs::{Handle, OpenMode, Rmessage, ServerConfig, Tag, Tmessage, ename};
+use ninep_rs::{Fid, Handle, OpenMode, Rmessage, ServerConfig, Tag, Tmessage, ename, serve};
 
 #[tokio::test]
 async fn a_flushed_read_is_not_answered_and_loses_nothing() {
@@ -167,6 +168,43 @@ async fn dropping_the_served_connection_drops_everything() {
     peer.server.abort();
     world.files.reaches(0).await;
     assert_eq!(world.running.get(), 0);
+}
+
+/// Found by the fuzz target `connection`: whoever had been woken kept the connection's task for ever.
+#[tokio::test]
+async fn a_request_that_was_woken_as_the_connection_ended_keeps_nothing() {
+    struct Task;
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    let world = World::new();
+    let task = Arc::new(Task);
+    let (near, far) = tokio::io::duplex(4096);
+    let (reader, writer) = tokio::io::split(far);
+    let tree = Arc::new(Tree {
+        world: Arc::clone(&world),
+        auth: false,
+    });
+    let mut serving = Box::pin(serve(reader, writer, tree, ServerConfig::default()));
+    let mut bytes = BytesMut::new();
+    for (tag, message) in [
+        (Tag::NONE, version(8192)),
+        (Tag(1), attach(0, Fid::NONE)),
+        (Tag(2), walk(0, 1, &["pipe"])),
+        (Tag(3), open(1, 2)),
+        (Tag(4), read(1, 9)),
+    ] {
+        message.encode(tag, &mut bytes).unwrap();
+    }
+    let (near_reader, mut near_writer) = tokio::io::split(near);
+    near_writer.write_all(&bytes).await.unwrap();
+    let waker = std::task::Waker::from(Arc::clone(&task));
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(serving.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(world.running.get(), 1);
+    world.put(b"x");
+    drop((serving, waker, near_reader, near_writer));
+    assert_eq!(Arc::strong_count(&task), 1);
 }
 
 /// Numbers come into the pipe from one thread while reads of it are made and cancelled from another, on a runtime with
