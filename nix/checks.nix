@@ -24,6 +24,8 @@ in
 {
   inherit (packages) olliesrv toolsrv bootstrap;
   format = cargo "format" [ pkgs.rustfmt ] "cargo fmt --all --check";
-  lints = cargo "lints" [ pkgs.clippy ] "cargo clippy --offline --workspace --all-targets -- --deny warnings";
+  lints = cargo "lints" [
+    pkgs.clippy
+  ] "cargo clippy --offline --workspace --all-targets -- --deny warnings";
 }
 // lib.optionalAttrs (system == "x86_64-linux") (import ../vm-tests { inherit self pkgs; })

@@ -31,14 +31,18 @@ let
         };
         user = optional lib.types.str "User there; without one, ssh_config decides." "me";
         port = optional lib.types.port "Port of sshd there; without one, ssh_config decides." 2222;
-        cwd = optional lib.types.str "Directory there in which tools work; without one, the home directory." "/home/me/src";
+        cwd =
+          optional lib.types.str "Directory there in which tools work; without one, the home directory."
+            "/home/me/src";
         transport = optional (lib.types.enum [
           "auto"
           "stdio"
           "forward"
         ]) "Which way 9P goes: over the exec channel, or over a forwarded socket." "forward";
         profile = optional lib.types.str "Profile that the sandbox policy starts from." "strict";
-        answerTimeout = optional lib.types.str "How long the host may take to answer, passwords included." "2m";
+        answerTimeout =
+          optional lib.types.str "How long the host may take to answer, passwords included."
+            "2m";
       };
     };
 

@@ -2,7 +2,8 @@
 # makes sure that sshd lets ollie do what it can do best.
 { config, lib, ... }:
 {
-  options.services.ollie.target.enable = lib.mkEnableOption "sshd settings that serve ollie well on a host that it works on";
+  options.services.ollie.target.enable =
+    lib.mkEnableOption "sshd settings that serve ollie well on a host that it works on";
 
   config = lib.mkIf config.services.ollie.target.enable {
     services.openssh = {

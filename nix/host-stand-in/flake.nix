@@ -2,7 +2,7 @@
   description = "Stand-in for nixpkgs that builds with the host's own tools: for checks only";
 
   outputs =
-    { self }:
+    _:
     let
       lib = import ./lib.nix;
     in

@@ -40,7 +40,10 @@ rec {
     left
     // mapAttrs (
       name: value:
-      if isAttrs value && isAttrs (left.${name} or null) then recursiveUpdate left.${name} value else value
+      if isAttrs value && isAttrs (left.${name} or null) then
+        recursiveUpdate left.${name} value
+      else
+        value
     ) right;
   importTOML = file: fromTOML (readFile file);
   getExe = package: "${package}/bin/${package.meta.mainProgram}";

@@ -42,6 +42,5 @@ in
   nixos = (configuration nixos).environment.etc."ollie/config.yaml".source;
   home = (configuration home).xdg.configFile."ollie/sandbox.yaml".source;
   assertions = builtins.all (each: each.assertion) (configuration nixos).assertions;
-  misspelt =
-    (modules.evaluate pkgs nixos misspelt).config.environment.etc."ollie/config.yaml".source;
+  misspelt = (modules.evaluate pkgs nixos misspelt).config.environment.etc."ollie/config.yaml".source;
 }
