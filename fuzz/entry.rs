@@ -123,6 +123,7 @@ pub(crate) fn boot_record(data: &[u8]) {
         let frame = boot.to_frame().expect("it was short enough before");
         let again = Boot::parse(&frame[4..]).expect("what we write is right");
         assert_eq!(again.secret.as_bytes(), boot.secret.as_bytes());
+        assert_eq!(again.nonce, boot.nonce);
         assert_eq!(again.policy.get(), boot.policy.get());
         assert_eq!((again.session, again.mark), (boot.session, boot.mark));
     }
