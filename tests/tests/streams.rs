@@ -169,3 +169,40 @@ fn a_command_that_ends_before_its_input_does_is_no_error() {
         .run();
     assert_eq!(end.ok(), "xxxxx");
 }
+
+/// A terminal is such an input: it stays open while the command is long gone.
+#[test]
+fn an_input_that_stays_open_keeps_nobody_waiting() {
+    let world = World::ordinary();
+    for options in [&[][..], &["--json"]] {
+        let (input, open) = std::io::pipe().unwrap();
+        let end = world
+            .ollie(["exec"])
+            .args(options)
+            .args(["--", "echo", "done"])
+            .stdin_from(input)
+            // toolsrv is waited for 20 s when its connection stays open.
+            .limit(Duration::from_secs(15))
+            .run();
+        assert!(end.ok().contains("done"), "{options:?}");
+        drop(open);
+    }
+}
+
+#[test]
+fn ctrl_c_is_heard_while_nobody_reads_the_output() {
+    let world = World::ordinary();
+    let mut running = world
+        .ollie(["exec", "--", "yes"])
+        .untapped()
+        .limit(Duration::from_secs(30))
+        .spawn();
+    let stdout = running.take_stdout();
+    // Held and not read: a pipe holds 64 KiB (pipe(7)).
+    await_that(Duration::from_secs(20), || {
+        rustix::io::ioctl_fionread(&stdout).is_ok_and(|waiting| waiting >= 65_536)
+    });
+    running.ctrl_c();
+    let _ = running.finish().has_status(130);
+    drop(stdout);
+}

@@ -117,20 +117,30 @@ async fn follow(
     signals: &mut Signals,
 ) -> Result<(ToolResult, Option<End>), Error> {
     let mut running = server.conn.call(call)?;
+    // Dropped with this function: a standard input that never ends must not
+    // keep the connection open when the command has ended.
+    let mut feeding = tokio::task::JoinSet::new();
     if call.stdin {
-        tokio::spawn(stdin::pass_on(running.stdin()));
+        feeding.spawn(stdin::pass_on(running.stdin()));
     }
     let output = Output::new();
     let broken = output.broken();
+    let mut waiting = None;
+    let mut discarding = false;
     let mut end = None;
     let mut deadline = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut silence = std::pin::pin!(server.silence());
     let result = loop {
         tokio::select! {
             error = &mut silence => return Err(error),
-            event = running.next() => match event? {
+            // One chunk at a time, and signals are heard while it waits for
+            // whoever reads our output.
+            () = output.write(&mut waiting), if waiting.is_some() => {}
+            event = running.next(), if waiting.is_none() => match event? {
                 Some(event) => {
-                    if let Some(result) = show(&output, event, options.json).await {
+                    let (chunk, result) = shown(event, options.json);
+                    waiting = chunk.filter(|_| !discarding);
+                    if let Some(result) = result {
                         break result;
                     }
                 }
@@ -150,6 +160,9 @@ async fn follow(
                 deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
             }
             () = &mut deadline => {
+                // Nor is the end waited for behind output that nobody reads.
+                discarding = true;
+                waiting = None;
                 ask(&server.conn, &running, "kill").await;
                 deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
             }
@@ -159,17 +172,28 @@ async fn follow(
             }
         }
     };
-    match output.finish() {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+    drop(feeding);
+    let writing = async {
+        output.write(&mut waiting).await;
+        // It waits for the thread that writes, which waits for the reader.
+        tokio::task::spawn_blocking(|| output.finish()).await
+    };
+    let written = match end {
+        // Whoever does not read our output must not keep us from ending.
+        Some(End::Wish(_)) => tokio::time::timeout(PATIENCE, writing).await,
+        _ => Ok(writing.await),
+    };
+    match written {
+        Ok(Ok(Err(error))) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             end.get_or_insert(End::BrokenPipe);
         }
-        Err(source) => {
+        Ok(Ok(Err(source))) => {
             return Err(Error::Io {
                 action: "write the command's output",
                 source,
             });
         }
+        _ => {}
     }
     Ok((result, end))
 }
@@ -180,8 +204,8 @@ async fn ask(conn: &ToolsrvConn, call: &Call, word: &'static str) {
     let _ = conn.control(call.id().as_str(), word).await;
 }
 
-/// Prints one event; the result if it was that.
-async fn show(output: &Output, event: CallEvent, json: bool) -> Option<ToolResult> {
+/// What of an event is to be written where, and the result if it is that.
+fn shown(event: CallEvent, json: bool) -> (Option<(Stream, Bytes)>, Option<ToolResult>) {
     if json {
         let (event, result) = match event {
             CallEvent::Started { pid } => (Event::Started { pid }, None),
@@ -199,14 +223,15 @@ async fn show(output: &Output, event: CallEvent, json: bool) -> Option<ToolResul
         };
         let mut line = serde_json::to_vec(&event).unwrap_or_default();
         line.push(b'\n');
-        output.write(Stream::Stdout, Bytes::from(line)).await;
-        return result;
+        return (Some((Stream::Stdout, Bytes::from(line))), result);
     }
     match event {
-        CallEvent::Output { stream, data } => output.write(stream, data).await,
-        CallEvent::Notice { text } => crate::output::note(&crate::printable::printable(&text)),
-        CallEvent::Started { .. } => {}
-        CallEvent::Result(result) => return Some(*result),
+        CallEvent::Output { stream, data } => (Some((stream, data)), None),
+        CallEvent::Notice { text } => {
+            crate::output::note(&crate::printable::printable(&text));
+            (None, None)
+        }
+        CallEvent::Started { .. } => (None, None),
+        CallEvent::Result(result) => (None, Some(*result)),
     }
-    None
 }

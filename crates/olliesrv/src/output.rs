@@ -41,10 +41,14 @@ impl Output {
         }
     }
 
-    /// Writes a chunk; returns when there is room for another one. After a
-    /// failure it does nothing: [`Output::finish`] tells of it.
-    pub(crate) async fn write(&self, stream: Stream, bytes: Bytes) {
-        let _ = self.chunks.send((stream, bytes)).await;
+    /// Hands a chunk to the thread once there is room; until then it stays
+    /// where it is, also if this is dropped. After a failure it does nothing:
+    /// [`Output::finish`] tells of it.
+    pub(crate) async fn write(&self, chunk: &mut Option<(Stream, Bytes)>) {
+        let room = self.chunks.reserve().await;
+        if let (Some(chunk), Ok(room)) = (chunk.take(), room) {
+            room.send(chunk);
+        }
     }
 
     /// Returns when writing has failed: nobody reads any more.
