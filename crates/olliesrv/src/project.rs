@@ -162,7 +162,8 @@ fn read_plain(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(fd) => std::fs::File::from(fd),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        // Where the directory is none the session will say so.
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
         Err(rustix::io::Errno::LOOP) => {
             return Err(std::io::Error::other("it is a link, which is not followed"));
         }

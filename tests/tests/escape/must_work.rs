@@ -151,6 +151,18 @@ fn ordinary_work_works() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// Root's tools have none, so nobody may act for them who has.
+#[test]
+fn who_connects_for_a_tool_has_no_capability() {
+    let Some(user) = User::root("capabilities of the gate") else {
+        return;
+    };
+    let code = "$E own-kinds . && for t in /proc/$PPID/task/*; do
+        test ${t##*/} = $PPID || grep CapEff $t/status; done | sort -u";
+    let end = Place::new(user).work(code);
+    assert_eq!(end.ok(), "CapEff:\t0000000000000000\n");
+}
+
 fn there(program: &str) -> bool {
     // The directories that a world has on its PATH.
     [

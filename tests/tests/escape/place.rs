@@ -157,7 +157,7 @@ impl Place {
         let code = self.code(row);
         let invocation = match without {
             None => self.world.ollie(["exec", "--", "sh", "-c", &code]),
-            Some(By::Domain | By::Everything) => self
+            Some(by) if by.parts().is_empty() => self
                 .world
                 .ollie(["exec", "--yolo", "--", "sh", "-c", &code]),
             Some(by) => self

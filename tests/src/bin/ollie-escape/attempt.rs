@@ -22,6 +22,11 @@ pub(crate) fn run(words: &[&str]) -> Option<Result<()>> {
             // SAFETY: signal 0 only asks.
             check(unsafe { libc::kill(pid, 0) }.into())
         }),
+        ["tgkill", pid, thread] => number(pid).and_then(|pid| {
+            let thread = number(thread)?;
+            // SAFETY: signal 0 only asks.
+            check(unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, 0) })
+        }),
         ["ptrace", pid] => number(pid).and_then(ptrace),
         ["vmread", pid] => number(pid).and_then(vm_read),
         ["getfd", pid] => number(pid).and_then(get_fd),
