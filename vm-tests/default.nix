@@ -11,6 +11,7 @@ builtins.listToAttrs [
   (test "landlock" ./landlock.nix)
   (test "without-landlock" ./without-landlock.nix)
   (test "forwarding" ./forwarding.nix)
+  (test "sandbox-merge" ./sandbox-merge.nix)
   (test "warm-attach" ./warm-attach.nix)
   (test "drop" ./drop.nix)
   (test "login-shells" ./login-shells.nix)

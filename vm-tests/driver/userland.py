@@ -107,6 +107,10 @@ def _programs(cpio: Cpio, userland: str, busybox: bytes) -> None:
             _program(cpio, name)
         if shutil.which("fish"):
             _tree(cpio, "/usr/share/fish", ("config.fish", "__fish_build_paths.fish", "functions"))
+        # What a program in Rust needs besides libc: olliesrv may run here too.
+        for library in glob.glob("/lib/*-linux-gnu/lib[gm]*.so.[16]"):
+            if os.path.basename(library) in ("libgcc_s.so.1", "libm.so.6"):
+                cpio.file(library, Path(library).read_bytes(), 0o755)
         cpio.link("bin/sh", "dash")
         return
     if userland == "busybox":

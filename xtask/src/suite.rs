@@ -6,7 +6,7 @@ use crate::{
     binary, devbox, dist,
     failure::Failure,
     libc::{self, Wish},
-    musl,
+    musl, nix,
     options::Build,
     packages,
     place::Place,
@@ -69,11 +69,14 @@ pub(crate) fn run(place: &Place, full: bool) -> Result<(), Failure> {
     }
     if full {
         tally.part("static glibc", || glibc(place));
+        nix::parts(place, &mut tally);
     }
 
     println!("\n{}", tally.table());
     if !full {
-        println!("`cargo xtask test --full` also builds toolsrv with glibc, twice, and compares.");
+        println!(
+            "`cargo xtask test --full` also builds toolsrv with glibc, twice, and compares, and checks the flake."
+        );
     }
     // Last, where people and programs look for them.
     closing.iter().for_each(|line| println!("{line}"));
