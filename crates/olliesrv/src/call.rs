@@ -35,7 +35,8 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
         output::print(&line)?;
     } else {
         output::print(&result.content)?;
-        explain(&result, verbose.is_on());
+        let file = crate::setup::own_paths()?.policy();
+        explain(&result, verbose.is_on(), &file);
     }
     Ok(exit::of_result(&result))
 }

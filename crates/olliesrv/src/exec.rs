@@ -47,7 +47,8 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
     });
     let (result, wish) = outcome?;
     if !options.json {
-        explain(&result, verbose.is_on());
+        let file = crate::setup::own_paths()?.policy();
+        explain(&result, verbose.is_on(), &file);
     }
     Ok(match wish {
         Some(End::Wish(wish)) => status_of(wish),

@@ -1,12 +1,15 @@
 //! What a person is told about a result beside the command's own output.
 
+use std::path::Path;
+
 use ollie_protocol::{Denial, Enforced, ToolResult};
 
 use crate::output::note;
 use crate::printable::printable;
 
-/// Tells of failures, denials and a missing sandbox.
-pub(crate) fn explain(result: &ToolResult, verbose: bool) {
+/// Tells of failures, denials and a missing sandbox. `file` is the user's
+/// policy file, there or not yet.
+pub(crate) fn explain(result: &ToolResult, verbose: bool, file: &Path) {
     let say = |text: &str| note(&printable(text));
     if let Some(failure) = &result.failure {
         say(&failure.message);
@@ -27,7 +30,7 @@ pub(crate) fn explain(result: &ToolResult, verbose: bool) {
         ));
     }
     for denial in &result.sandbox.denied {
-        say(&sentence(denial, &result.sandbox.profile));
+        say(&sentence(denial, &result.sandbox.profile, file));
     }
     if verbose || !result.sandbox.denied.is_empty() {
         result.sandbox.notes.iter().for_each(|text| say(text));
@@ -40,7 +43,7 @@ pub(crate) fn explain(result: &ToolResult, verbose: bool) {
     }
 }
 
-fn sentence(denial: &Denial, profile: &str) -> String {
+fn sentence(denial: &Denial, profile: &str, file: &Path) -> String {
     let mut text = format!(
         "the sandbox policy (profile {profile}) does not allow to {} {}",
         denial.operation, denial.target
@@ -49,9 +52,14 @@ fn sentence(denial: &Denial, profile: &str) -> String {
         text.push_str(&format!("; nearest rule: {nearest}"));
     }
     if let Some(line) = &denial.allow {
+        let how = if file.exists() {
+            "add this to the lists in"
+        } else {
+            "write this into"
+        };
         text.push_str(&format!(
-            "\nollie:   to allow it, write this into sandbox.yaml of ollie's configuration \
-             directory:\nollie:   {line}"
+            "\nollie:   to allow it, {how} {}:\nollie:   {line}",
+            file.display()
         ));
     }
     text

@@ -130,7 +130,7 @@ pub(crate) struct CallOptions {
     /// Where to run it: [user@]host[:port], or an alias of ssh_config [default: this machine]
     #[arg(long = "on", value_name = "HOST")]
     pub(crate) host: Option<Target>,
-    /// The tool
+    /// The tool, for example: call shell code='ls -l'
     pub(crate) tool: String,
     /// Its arguments: one JSON object, or any number of NAME=VALUE, where a VALUE that is JSON is
     /// taken as JSON and any other as text

@@ -4,7 +4,7 @@
 pub enum Error {
     /// The record is not JSON of the expected shape. The source names line and
     /// column, and the field that is unknown, missing or of the wrong type.
-    #[error("{record} is malformed")]
+    #[error("malformed {record}")]
     Malformed {
         /// Which record it is, as a reader of docs/protocol.md knows it.
         record: &'static str,
