@@ -60,6 +60,12 @@ impl Peer {
         peer
     }
 
+    /// The stream behind it, for bytes that are no messages.
+    #[must_use]
+    pub fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// Sends messages at once.
     ///
     /// # Panics

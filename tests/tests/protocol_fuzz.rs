@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use ollie_tests::{Dice, Toolsrv, workspace};
+use bytes::BytesMut;
+use ninep_rs::{Fid, Tag, Tmessage};
+use ollie_tests::{Dice, Peer, Toolsrv, flush, read, shell_call, workspace, write};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[path = "../../fuzz/entry.rs"]
@@ -74,6 +76,85 @@ async fn a_real_toolsrv_survives_strangers() {
     conn.version().await.expect("the session lives");
     let after = memory(&conn).await;
     assert!(after < before + (4 << 20), "{before} bytes, then {after}");
+}
+
+/// Who knows the key can start what it likes, and still cannot break toolsrv
+/// for the others.
+#[tokio::test]
+async fn a_real_toolsrv_survives_a_guest_out_of_its_mind() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let before = memory(&conn).await;
+    let mut dice = Dice::new(13);
+    for round in 0..300 {
+        let mut bytes = BytesMut::new();
+        for (tag, message) in requests(round) {
+            message.encode(Tag(tag), &mut bytes).expect("it is short");
+        }
+        let mut data = bytes.to_vec();
+        // The first ones are left as they are, so that there is something to
+        // go wrong with.
+        let mut rest = data.split_off(dice.below(data.len()));
+        dice.mutate(&mut rest);
+        data.extend(rest);
+        let mut stream = Peer::attached(&toolsrv).await.into_stream();
+        let _ = stream.write_all(&data).await;
+        let _ = stream.shutdown().await;
+        let mut answers = Vec::new();
+        let reading = stream.read_to_end(&mut answers);
+        let closed = tokio::time::timeout(Duration::from_secs(20), reading).await;
+        assert!(closed.is_ok(), "it is not closed after {data:?}");
+    }
+    conn.version().await.expect("the session lives");
+    let after = memory(&conn).await;
+    assert!(after < before + (4 << 20), "{before} bytes, then {after}");
+    // Nothing runs on of what they have begun.
+    for call in conn.calls().await.expect("they can be listed") {
+        let result = conn.wait(&call.id).await.expect("it ends");
+        assert!(result.tree_ended, "{result:?}");
+    }
+}
+
+/// Everything that can be asked, more or less.
+fn requests(round: u32) -> Vec<(u16, Tmessage)> {
+    let walk = |newfid, path: &str| Tmessage::Walk {
+        fid: Fid(0),
+        newfid: Fid(newfid),
+        names: path.split('/').map(str::to_owned).collect(),
+    };
+    let open = |fid, mode| Tmessage::Open {
+        fid: Fid(fid),
+        mode,
+    };
+    let mut call = shell_call(&format!("g{round}"), "cat; exec sleep 9");
+    call.stdin = true;
+    let call = serde_json::to_vec(&call).expect("it is JSON");
+    let messages = [
+        walk(1, "proc/new"),
+        open(1, 2),
+        write(1, &call),
+        read(1, 0, 8192),
+        write(1, b"input"),
+        read(1, 0, 100),
+        walk(2, "proc"),
+        open(2, 0),
+        read(2, 0, 4096),
+        walk(3, &format!("proc/g{round}/output")),
+        open(3, 0),
+        read(3, 2, 8192),
+        walk(4, &format!("proc/g{round}/ctl")),
+        open(4, 1),
+        write(4, b"term"),
+        Tmessage::Stat { fid: Fid(3) },
+        Tmessage::Remove { fid: Fid(2) },
+        flush(5),
+        walk(5, "ctl"),
+        open(5, 1),
+        write(5, format!("bar h{round}").as_bytes()),
+        Tmessage::Clunk { fid: Fid(1) },
+    ];
+    (0..).zip(messages).collect()
 }
 
 async fn memory(conn: &ollie_client::ToolsrvConn) -> u64 {
