@@ -27,7 +27,7 @@ def project(text):
 
 
 def ollie(command):
-    return devbox.execute(f"su - dev -c 'cd {PROJECT} && olliesrv {command}' 2>&1", timeout=120)
+    return devbox.execute(f"su - dev -c 'cd {PROJECT} && LANG=C.UTF-8 olliesrv {command}' 2>&1", timeout=120)
 
 
 def read(name):
@@ -37,6 +37,7 @@ def read(name):
 
 with subtest("without the file, neither is readable"):
     t.assertEqual([read("data")[0], read("other")[0]], [1, 1])
+    t.assertIn("LANG=", ollie("exec -- env")[1])
 
 project("filesystem: { ro: ['{HOME}/data'] }\ndrop: { env: [LANG] }")
 
