@@ -14,10 +14,12 @@ enum Sign {
     Program(&'static str),
     /// A file that the C compiler knows the place of.
     CompilerFile(&'static str),
+    /// A module of Debian's Python.
+    PythonModule(&'static str),
 }
 
 /// The one table: what shows that it is there, Debian's package, what for.
-const NEEDED: [(Sign, &str, &str); 14] = [
+const NEEDED: &[(Sign, &str, &str)] = &[
     (
         Sign::Program("cc"),
         "gcc",
@@ -84,6 +86,38 @@ const NEEDED: [(Sign, &str, &str); 14] = [
         "a login shell that ssh may meet",
     ),
     (Sign::Program("tcsh"), "tcsh", "another one"),
+    (Sign::Program("zsh"), "zsh", "another one"),
+    (Sign::Program("mksh"), "mksh", "another one"),
+    (Sign::Program("ksh"), "ksh", "another one"),
+    (
+        Sign::Program("script"),
+        "bsdutils",
+        "a terminal for ssh's questions",
+    ),
+    (
+        Sign::Program("openssl"),
+        "openssl",
+        "HTTPS inside the sandbox; a hash on a bare host",
+    ),
+    (Sign::Program("perl"), "perl", "sockets inside the sandbox"),
+    (Sign::Program("gdb"), "gdb", "a debugger inside the sandbox"),
+    (
+        Sign::Program("strace"),
+        "strace",
+        "tracing inside the sandbox",
+    ),
+    (
+        Sign::Program("java"),
+        "default-jre-headless",
+        "Java inside the sandbox",
+    ),
+    (Sign::Program("node"), "nodejs", "Node inside the sandbox"),
+    (Sign::Program("npm"), "npm", "npm inside the sandbox"),
+    (
+        Sign::PythonModule("ensurepip"),
+        "python3-venv",
+        "a Python environment inside the sandbox, and one for a 9P peer",
+    ),
 ];
 
 /// Installs what is missing if that is possible without a question: Debian,
@@ -125,6 +159,10 @@ fn missing() -> Vec<(&'static str, &'static str)> {
         Sign::CompilerFile(name) => {
             let flag = format!("-print-file-name={name}");
             !step::answer(Command::new("cc").arg(flag)).is_ok_and(|path| path.starts_with('/'))
+        }
+        Sign::PythonModule(name) => {
+            let import = format!("import {name}");
+            step::answer(Command::new("/usr/bin/python3").args(["-c", &import])).is_err()
         }
     };
     NEEDED
