@@ -124,9 +124,9 @@ in
       ''
         mkdir -p $out
         ${lib.concatStringsSep "\n" (lib.mapAttrsToList (name: file: "cp ${file} $out/${name}") files)}
-        mkdir home
-        ln -s $out home/ollie
-        HOME=$PWD/home XDG_CONFIG_HOME=$PWD/home olliesrv config check
+        mkdir configuration
+        ln -s $out configuration/ollie
+        HOME=$PWD XDG_CONFIG_HOME=$PWD/configuration olliesrv config check
       '';
 
   names = lib.attrNames files;

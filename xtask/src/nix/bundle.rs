@@ -17,25 +17,35 @@ pub(crate) fn compare(place: &Place, built: &Built) -> Result<Done, Failure> {
     )))
 }
 
-/// The lines of all other files: mode, size, hash and path of each.
-fn without_toolsrv(list: &str) -> Vec<&str> {
-    let other = |line: &&str| !line.contains("toolsrv/linux-");
-    list.lines().filter(other).collect()
+/// The entries of all other files in a manifest: mode, size, hash and path of
+/// each. What follows the last one is the same in every manifest.
+fn without_toolsrv(manifest: &str) -> Vec<&str> {
+    let other = |entry: &&str| !entry.contains("\"toolsrv/linux-");
+    manifest
+        .split('}')
+        .map(|entry| entry.trim_start_matches([',', '\n', ' ']))
+        .filter(other)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn manifest(profile: &str, toolsrv: &str) -> String {
+        format!(
+            "{{\n  \"files\": [\n    {{\n      \"path\": \"sandbox-profiles/a.yaml\",\n      \
+             \"sha256\": \"{profile}\"\n    }},\n    {{\n      \"path\": \
+             \"toolsrv/linux-x86_64/toolsrv\",\n      \"sha256\": \"{toolsrv}\"\n    }}\n  ]\n}}\n"
+        )
+    }
+
     #[test]
     fn only_toolsrv_may_differ() {
-        let one =
-            "0644 3 aa sandbox-profiles/default.yaml\n0755 9 bb toolsrv/linux-x86_64/toolsrv\n";
-        let two =
-            "0644 3 aa sandbox-profiles/default.yaml\n0755 8 cc toolsrv/linux-x86_64/toolsrv\n";
-        let three =
-            "0644 4 dd sandbox-profiles/default.yaml\n0755 9 bb toolsrv/linux-x86_64/toolsrv\n";
-        assert_eq!(without_toolsrv(one), without_toolsrv(two));
-        assert_ne!(without_toolsrv(one), without_toolsrv(three));
+        let (one, two) = (manifest("aa", "bb"), manifest("aa", "cc"));
+        assert_eq!(without_toolsrv(&one), without_toolsrv(&two));
+        assert!(without_toolsrv(&one)[0].contains("aa"));
+        let three = manifest("dd", "bb");
+        assert_ne!(without_toolsrv(&one), without_toolsrv(&three));
     }
 }
