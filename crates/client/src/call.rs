@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ninep_rs::{Client, Handle, OpenMode, Pending, Qid};
-use ollie_protocol::{CallId, Stream, ToolCall, ToolResult, tree};
+use ollie_protocol::{CallId, Stream, ToolCall, ToolResult, limits, tree};
 
 use crate::Error;
 use crate::events::Decoder;
@@ -64,7 +64,7 @@ pub struct Call {
 struct Start {
     walking: Option<Pending<Vec<Qid>>>,
     opening: Option<Pending<(Qid, u32)>>,
-    writing: Option<Pending<u32>>,
+    writing: VecDeque<Pending<u32>>,
 }
 
 /// Waits for a request that is not answered yet. Nothing is lost if this is
@@ -84,17 +84,22 @@ impl Call {
             record: "tool call",
             source,
         })?;
-        if json.len() > client.max_data() as usize {
+        if json.len() > limits::CALL_MAX {
             return Err(Error::Refused(format!(
-                "the tool call has {} bytes, one message holds {}: give long text on standard \
+                "the tool call has {} bytes, at most {} are taken: give long text on standard \
                  input",
                 json.len(),
-                client.max_data()
+                limits::CALL_MAX
             )));
         }
         let (file, walking) = root.walk(tree::PROC_NEW);
         let opening = file.open(OpenMode::READ_WRITE);
-        let writing = file.write(0, json);
+        let json = Bytes::from(json);
+        let most = client.max_data() as usize;
+        let writing = (0..json.len())
+            .step_by(most)
+            .map(|at| file.write(0, json.slice(at..json.len().min(at + most))))
+            .collect();
         let mut new = Self {
             id: call.id.clone(),
             client: client.clone(),
@@ -102,7 +107,7 @@ impl Call {
             start: Start {
                 walking: Some(walking),
                 opening: Some(opening),
-                writing: Some(writing),
+                writing,
             },
             reads: VecDeque::new(),
             depth: READS_FIRST,
@@ -173,7 +178,12 @@ impl Call {
     async fn confirm_start(&mut self) -> Result<(), Error> {
         answered(&mut self.start.walking).await?;
         answered(&mut self.start.opening).await?;
-        answered(&mut self.start.writing).await
+        while let Some(writing) = self.start.writing.front_mut() {
+            let written = writing.await;
+            self.start.writing.pop_front();
+            written?;
+        }
+        Ok(())
     }
 
     /// Keeps as many reads outstanding as are useful.

@@ -99,18 +99,27 @@ impl ToolsrvConn {
         Call::start(&self.client, &self.root, call)
     }
 
-    /// Writes a word to a call's `ctl`: `int`, `term`, `end`, `kill`, `eof`.
+    /// Writes a word to a call's `ctl`: `int`, `term`, `end`, `kill`, `eof`. It is
+    /// on its way when this returns.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no such call or word.
-    pub async fn control(&self, id: &str, word: &'static str) -> Result<(), Error> {
+    pub fn control(
+        &self,
+        id: &str,
+        word: &'static str,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (file, walking) = self.root.walk([tree::PROC, id, tree::CTL]);
         let opening = file.open(OpenMode::WRITE);
         let writing = file.write(0, word.as_bytes());
-        walking.await?;
-        opening.await?;
-        writing.await?;
-        Ok(())
+        async move {
+            // Its clunk would overtake the write.
+            let _file = file;
+            walking.await?;
+            opening.await?;
+            writing.await?;
+            Ok(())
+        }
     }
 
     /// Asks toolsrv to end, with everything it started.

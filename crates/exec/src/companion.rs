@@ -59,6 +59,9 @@ impl Companion {
 
 /// The companion's life: obey the server until it is gone, then clean up.
 fn live(channel: &OwnedFd, litter: &Litter) {
+    // By this name (PR_SET_NAME, prctl(2)) whoever kills "toolsrv" kills the
+    // server alone, and there is somebody left to clean up.
+    let _ = rustix::thread::set_name(c"ollie-companion");
     // A terminal's Ctrl-C goes to its whole foreground group; the companion
     // ends when its server does and not before.
     let _ = rustix::process::setsid();
@@ -163,6 +166,7 @@ impl Life<'_> {
                 // server learns that the companion is gone.
                 sys::close_for_good(self.channel);
                 sys::close_for_good(&self.signals);
+                let _ = rustix::thread::set_name(c"ollie-call");
                 supervisor::run(&self.policies, control);
                 sys::exit_now(0)
             }

@@ -197,7 +197,15 @@ impl Control {
     /// The next report; `None` when the supervisor is gone without a last
     /// word, which means that somebody killed it.
     pub async fn report(&self) -> Option<Report> {
-        let message = receive(&self.channel).await.ok()?;
+        let message = match receive(&self.channel).await {
+            // It went without reading our last order. The kernel says so once,
+            // before it hands out what had been sent to us.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                receive(&self.channel).await
+            }
+            other => other,
+        }
+        .ok()?;
         // End-of-file is an empty message, which is no JSON.
         serde_json::from_slice(&message.bytes).ok()
     }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::duration;
 use crate::error::Error;
+use crate::plain_file::{self, Links};
 
 /// Bytes of a configuration file: far above what a person writes.
-const SIZE_MAX: u64 = 1024 * 1024;
+const SIZE_MAX: usize = 1024 * 1024;
 
 /// `config.yaml` of ollie's configuration directory. All of it is optional,
 /// and a key that is not known is an error.
@@ -51,21 +52,13 @@ pub(crate) struct RemoteConfig {
 impl Config {
     /// Reads the file; nothing if there is none.
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
-        use std::io::Read as _;
-        let unreadable = |source| Error::ConfigFile {
+        let read = plain_file::read(file, SIZE_MAX, Links::Followed);
+        let Some(text) = read.map_err(|source| Error::ConfigFile {
             path: file.to_owned(),
             source,
-        };
-        let mut text = String::new();
-        match std::fs::File::open(file) {
-            Ok(opened) => opened
-                .take(SIZE_MAX)
-                .read_to_string(&mut text)
-                .map_err(unreadable)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::default());
-            }
-            Err(error) => return Err(unreadable(error)),
+        })?
+        else {
+            return Ok(Self::default());
         };
         Self::parse(&text).map_err(|problem| Error::Config {
             path: file.to_owned(),

@@ -2,7 +2,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ollie_client::{Call, CallEvent, ToolsrvConn};
+use ollie_client::CallEvent;
 use ollie_protocol::{Event, EventFormat, Octets, ShellArgs, Stream, ToolCall, ToolResult};
 
 use crate::error::Error;
@@ -16,6 +16,9 @@ use crate::{exit, stdin};
 
 /// How long a command that was interrupted has before its tree is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What toolsrv did that it must not.
+const NO_RESULT: &str = "the call ended without a result";
 
 /// Runs a command; the status to exit with.
 pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
@@ -34,9 +37,16 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
         crate::output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
     }
     let outcome = follow(&server, &call, options, &mut signals).await;
-    if let Err(error @ Error::Silent { .. }) = outcome {
+    match outcome {
         // Nobody is there who could end anything: ssh is killed.
-        return Err(error);
+        Err(error @ Error::Silent { .. }) => return Err(error),
+        Ok((None, Some(End::Wish(wish)))) => {
+            crate::output::note(
+                "toolsrv does not answer; what it started ends when it runs again, or is killed",
+            );
+            return Ok(status_of(wish));
+        }
+        _ => {}
     }
     verbose.step("the call has ended");
     let gone = server.end().await;
@@ -46,6 +56,9 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
         "toolsrv did not end in time"
     });
     let (result, wish) = outcome?;
+    let Some(result) = result else {
+        return Err(Error::Toolsrv(ollie_client::Error::Protocol(NO_RESULT)));
+    };
     if !options.json {
         let file = crate::setup::own_paths()?.policy();
         explain(&result, verbose.is_on(), &file);
@@ -110,13 +123,14 @@ pub(crate) fn apply(options: &RunOptions, call: &mut ToolCall) -> Result<(), Err
         .map_err(|error| Error::Usage(error.to_string()))
 }
 
-/// Runs the call to its end, with signals and both directions of data.
+/// Runs the call to its end, with signals and both directions of data. No
+/// result means that toolsrv did not even answer to the wish to kill it.
 async fn follow(
     server: &ToolServer,
     call: &ToolCall,
     options: &ExecOptions,
     signals: &mut Signals,
-) -> Result<(ToolResult, Option<End>), Error> {
+) -> Result<(Option<ToolResult>, Option<End>), Error> {
     let mut running = server.conn.call(call)?;
     // Dropped with this function: a standard input that never ends must not
     // keep the connection open when the command has ended.
@@ -129,6 +143,10 @@ async fn follow(
     let mut waiting = None;
     let mut discarding = false;
     let mut end = None;
+    // What is asked of toolsrv, and the answer is not here yet. A signal is
+    // heard meanwhile: toolsrv may be stopped.
+    let mut asking = tokio::task::JoinSet::new();
+    let mut given_up = false;
     let mut deadline = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut silence = std::pin::pin!(server.silence());
     let result = loop {
@@ -145,9 +163,7 @@ async fn follow(
                         break result;
                     }
                 }
-                None => return Err(Error::Toolsrv(ollie_client::Error::Protocol(
-                    "the call ended without a result",
-                ))),
+                None => return Err(Error::Toolsrv(ollie_client::Error::Protocol(NO_RESULT))),
             },
             wish = signals.next() => {
                 let again = end.is_some();
@@ -157,21 +173,30 @@ async fn follow(
                     Wish::Terminate if !again => "end",
                     _ => "kill",
                 };
-                ask(&server.conn, &running, word).await;
+                asking.spawn(server.conn.control(running.id().as_str(), word));
                 deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
             }
             () = &mut deadline => {
                 // Nor is the end waited for behind output that nobody reads.
                 discarding = true;
                 waiting = None;
-                ask(&server.conn, &running, "kill").await;
+                if given_up {
+                    return Ok((None, end));
+                }
+                given_up = true;
+                asking.spawn(server.conn.control(running.id().as_str(), "kill"));
                 deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
             }
             () = broken.notified(), if end.is_none() => {
                 end = Some(End::BrokenPipe);
-                ask(&server.conn, &running, "end").await;
+                asking.spawn(server.conn.control(running.id().as_str(), "end"));
             }
         }
+    };
+    // What was read of our input and could not be read on is told at the end.
+    let unread = match feeding.try_join_next() {
+        Some(Ok(Err(error))) => Some(error),
+        _ => None,
     };
     drop(feeding);
     let writing = async {
@@ -196,13 +221,13 @@ async fn follow(
         }
         _ => {}
     }
-    Ok((result, end))
-}
-
-/// Asks for the end of a call. If that cannot be asked any more, the call has
-/// ended or the connection has, and the event loop learns of it.
-async fn ask(conn: &ToolsrvConn, call: &Call, word: &'static str) {
-    let _ = conn.control(call.id().as_str(), word).await;
+    if let (Some(source), None) = (unread, end) {
+        return Err(Error::Io {
+            action: "read standard input; the command saw its end",
+            source,
+        });
+    }
+    Ok((Some(result), end))
 }
 
 /// What of an event is to be written where, and the result if it is that.

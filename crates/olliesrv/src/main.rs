@@ -20,6 +20,7 @@ mod explain;
 mod options;
 mod output;
 mod paths;
+mod plain_file;
 mod policy;
 mod policy_file;
 mod printable;

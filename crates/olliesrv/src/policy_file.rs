@@ -11,7 +11,7 @@ use crate::output;
 use crate::paths::Paths;
 use crate::printable::printable;
 use crate::project::{Project, Standing, expand};
-use crate::setup::{PROFILE, layers, own_paths};
+use crate::setup::{PROFILE, layers, own_paths, policy_text};
 
 /// Grants a project what it asks for, as it is now.
 pub(crate) fn trust(options: &TrustOptions) -> Result<u8, Error> {
@@ -92,10 +92,8 @@ pub(crate) fn check(options: &CheckOptions) -> Result<u8, Error> {
             expand(&wide, &project.directory)?;
             project.document.len()
         } else {
-            let text = std::fs::read_to_string(&file).map_err(|source| Error::PolicyFile {
-                path: file.clone(),
-                source,
-            })?;
+            let text = policy_text(&file)?
+                .ok_or_else(|| Error::Usage(format!("there is no {}", file.display())))?;
             let source = Source::new(Layer::User, file.display().to_string());
             parse(&text, &source).map_err(Error::Policy)?.len()
         };

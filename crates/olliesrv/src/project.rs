@@ -5,7 +5,6 @@
 //! trusted exactly these bytes, at this place, with what they resolve to. It
 //! is read once, before a session starts, and by this process only.
 
-use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +12,11 @@ use ollie_sandbox::{
     Document, HostView, Layer, Layered, MAX_POLICY_BYTES, PROJECT_FILE, Policy, Request, Source,
     parse,
 };
-use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::paths::Paths;
+use crate::plain_file::{self, Links};
 use crate::trust::Trust;
 
 /// A project's file, read and understood.
@@ -53,11 +52,11 @@ impl Project {
             // The session will say that it is not there.
             Err(_) => return Ok(None),
         };
-        let Some(bytes) = read_plain(&directory.join(PROJECT_FILE)).map_err(io)? else {
+        let file = directory.join(PROJECT_FILE);
+        let read = plain_file::read(&file, MAX_POLICY_BYTES, Links::Refused);
+        let Some(text) = read.map_err(io)? else {
             return Ok(None);
         };
-        let text = String::from_utf8(bytes)
-            .map_err(|_| io(std::io::Error::other("it is not UTF-8 text")))?;
         let source = Source::new(Layer::Project, PROJECT_FILE);
         Ok(Some(Self {
             document: parse(&text, &source).map_err(Error::Policy)?,
@@ -152,35 +151,9 @@ pub(crate) fn expand(layered: &Layered, directory: &Path) -> Result<Policy, Erro
 /// The digest of a project's file as it is now; `None` where there is none or
 /// none that would be read.
 pub(crate) fn digest_now(directory: &Path) -> Option<String> {
-    let bytes = read_plain(&directory.join(PROJECT_FILE)).ok()??;
-    Some(hex(&Sha256::digest(bytes)))
-}
-
-/// Reads a regular file of at most [`MAX_POLICY_BYTES`]. A link, a FIFO and a
-/// device are refused without waiting for anybody.
-fn read_plain(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(fd) => std::fs::File::from(fd),
-        // Where the directory is none the session will say so.
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => {
-            return Err(std::io::Error::other("it is a link, which is not followed"));
-        }
-        Err(errno) => return Err(errno.into()),
-    };
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    let most = MAX_POLICY_BYTES as u64;
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_POLICY_BYTES {
-        return Err(std::io::Error::other(format!(
-            "it is longer than {most} bytes"
-        )));
-    }
-    Ok(Some(bytes))
+    let file = directory.join(PROJECT_FILE);
+    let text = plain_file::read(&file, MAX_POLICY_BYTES, Links::Refused).ok()??;
+    Some(hex(&Sha256::digest(text)))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -3,13 +3,14 @@ use std::path::{Path, PathBuf};
 use ollie_client::ToolsrvConn;
 use ollie_deploy::{Channel, Installed, Plan, Process, Remote, Step, Target};
 use ollie_protocol::{CallId, Nonce, Octets, auth};
-use ollie_sandbox::{Layer, Layered, Source};
+use ollie_sandbox::{Layer, Layered, MAX_POLICY_BYTES, Source};
 
 use crate::askpass::Asker;
 use crate::config::Config;
 use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::paths::Paths;
+use crate::plain_file::{self, Links};
 use crate::printable::printable;
 use crate::project::{Project, Standing, digest_now};
 use crate::verbose::Verbose;
@@ -250,20 +251,23 @@ pub(crate) fn install(plan: &Plan, paths: &Paths) -> Result<Installed, Error> {
 
 /// The profile and, on top of it, the user's file if there is one.
 pub(crate) fn layers(profile: &str, file: &Path) -> Result<Layered, Error> {
-    let documents = match std::fs::read_to_string(file) {
-        Ok(text) => vec![
-            ollie_sandbox::parse(&text, &Source::new(Layer::User, file.display().to_string()))
-                .map_err(Error::Policy)?,
-        ],
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(source) => {
-            return Err(Error::PolicyFile {
-                path: file.to_owned(),
-                source,
-            });
-        }
-    };
-    ollie_sandbox::layer(profile, &documents).map_err(Error::Policy)
+    let text = policy_text(file)?;
+    let documents = text
+        .map(|text| {
+            let source = Source::new(Layer::User, file.display().to_string());
+            ollie_sandbox::parse(&text, &source).map_err(Error::Policy)
+        })
+        .transpose()?;
+    let documents = documents.as_slice();
+    ollie_sandbox::layer(profile, documents).map_err(Error::Policy)
+}
+
+/// A policy file of the user's as text, if it is there.
+pub(crate) fn policy_text(file: &Path) -> Result<Option<String>, Error> {
+    plain_file::read(file, MAX_POLICY_BYTES, Links::Followed).map_err(|source| Error::PolicyFile {
+        path: file.to_owned(),
+        source,
+    })
 }
 
 /// A fresh id for a call.

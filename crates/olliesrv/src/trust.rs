@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::paths::Paths;
+use crate::plain_file::{self, Links};
+
+/// The longest file that is read, in bytes: ten thousand projects.
+const SIZE_MAX: usize = 4 * 1024 * 1024;
 
 /// The file `$XDG_STATE_HOME/ollie/trusted`: a key a line, then a space and
 /// the directory it was given for, for the reader.
@@ -23,11 +27,10 @@ impl Trust {
 
     /// Whether this key was trusted.
     pub(crate) fn holds(&self, key: &str) -> Result<bool, Error> {
-        match std::fs::read_to_string(&self.file) {
-            Ok(text) => Ok(text.lines().any(|line| line.split(' ').next() == Some(key))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(self.failed(source)),
-        }
+        let text = plain_file::read(&self.file, SIZE_MAX, Links::Followed)
+            .map_err(|source| self.failed(source))?
+            .unwrap_or_default();
+        Ok(text.lines().any(|line| line.split(' ').next() == Some(key)))
     }
 
     /// Trusts it from now on. `what` is for the reader of the file.

@@ -43,6 +43,10 @@ const STORES_ON_HOST: [&str; 5] = [
 
 const PASSWORDS: &str = "a place of passwords";
 
+/// Where programs of the user's lie that a shell finds, also when it was not
+/// the one that started us.
+const PROGRAMS_IN_HOME: [&str; 4] = ["bin", ".local/bin", ".cargo/bin", "go/bin"];
+
 /// Trees that are not files but the machine. Root would own its disks in
 /// `/dev`.
 const MACHINE: [&str; 4] = ["/dev", "/proc", "/sys", "/boot"];
@@ -53,6 +57,7 @@ pub(crate) struct Guard {
     home: Option<PathBuf>,
     kept: Vec<(PathBuf, &'static str)>,
     programs: Vec<PathBuf>,
+    usual: Vec<PathBuf>,
 }
 
 impl Guard {
@@ -83,6 +88,10 @@ impl Guard {
                 .filter(|p| p.is_absolute())
                 .map(|p| resolved(p))
                 .collect(),
+            usual: PROGRAMS_IN_HOME
+                .iter()
+                .filter_map(|s| view.home.map(|h| resolved(&h.join(s))))
+                .collect(),
         }
     }
 
@@ -104,7 +113,8 @@ impl Guard {
             return Some(format!("it lies in {tree}, which is the machine itself"));
         }
         self.touches_kept(dir).or_else(|| {
-            let program = self.programs.iter().find(|p| p.starts_with(dir))?;
+            let mut programs = self.programs.iter().chain(&self.usual);
+            let program = programs.find(|p| p.starts_with(dir))?;
             Some(format!(
                 "it contains {}, a directory on PATH",
                 program.display()

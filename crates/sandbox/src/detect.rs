@@ -30,12 +30,33 @@ const CA_NAMES: [&str; 9] = [
     "CARGO_HTTP_CAINFO",
 ];
 
+/// What lies where a variable says, when it is not where the profile knows it:
+/// the variable, the leaf below it, and what the profile gives of the usual
+/// place. (The Cargo Book, "Environment variables"; rustup, pyenv, nvm, go.)
+const TOOLCHAINS: [(&str, &str, Access); 14] = [
+    ("RUSTUP_HOME", "", Access::Rox),
+    ("CARGO_HOME", "bin", Access::Rox),
+    ("CARGO_HOME", "env", Access::Ro),
+    ("CARGO_HOME", "config.toml", Access::Ro),
+    ("CARGO_HOME", "registry", Access::Rwx),
+    ("CARGO_HOME", "git", Access::Rwx),
+    ("CARGO_HOME", ".package-cache", Access::Rw),
+    ("CARGO_HOME", ".package-cache-mutate", Access::Rw),
+    ("CARGO_HOME", ".global-cache", Access::Rw),
+    ("PYENV_ROOT", "", Access::Rox),
+    ("NVM_DIR", "", Access::Rox),
+    ("GOROOT", "", Access::Rox),
+    ("GOPATH", "bin", Access::Rox),
+    ("GOPATH", "pkg", Access::Rwx),
+];
+
 /// Everything found, none of it below or above what is private.
 pub(crate) fn detect(view: &HostView<'_>, cwd: &Path, guard: &Guard) -> Vec<Found> {
     let mut found = nix();
     found.extend(resolver());
     found.extend(certificates(view));
     found.extend(programs(guard));
+    found.extend(toolchains(view));
     found.retain(|f| guard.touches_kept(&f.path).is_none() && !guard.holds_home(&f.path));
     // A worktree's own rule is stricter, it gives write access.
     found.extend(worktree(cwd, guard));
@@ -86,6 +107,23 @@ fn certificates(view: &HostView<'_>) -> Vec<Found> {
         .filter_map(|name| (view.env)(name))
         .filter(|value| Path::new(value).is_absolute())
         .filter_map(|value| existing(Access::Ro, Path::new(&value), "CA certificates"))
+        .collect()
+}
+
+fn toolchains(view: &HostView<'_>) -> Vec<Found> {
+    TOOLCHAINS
+        .iter()
+        .filter_map(|(name, leaf, access)| {
+            let root = PathBuf::from((view.env)(name)?);
+            // `join` of nothing would add a slash, and a file is not below one.
+            let path = match *leaf {
+                "" => root,
+                leaf => root.join(leaf),
+            };
+            path.is_absolute()
+                .then(|| existing(*access, &path, name))
+                .flatten()
+        })
         .collect()
 }
 

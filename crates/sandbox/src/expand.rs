@@ -75,6 +75,7 @@ impl Layered {
         work.refuse_planted(&mut sockets);
         work.drop_filesystem(&self.drop.filesystem)?;
         work.drop_sockets(&self.drop.unix_sockets, &mut sockets)?;
+        work.keep_own_files()?;
         for name in self.env.iter().chain(&self.drop.env) {
             if let Some(message) = environment::problem(&name.value) {
                 return Err(rule_error(&name.origin, &name.value, message));
@@ -192,6 +193,35 @@ impl Work<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whoever may write ollie's own files chooses what the next session
+    /// believes, and reaches the sockets of others. A rule of a person's that
+    /// says so is an error; one that a profile makes for every host is left out
+    /// where ollie had no other place.
+    fn keep_own_files(&mut self) -> Result<(), Error> {
+        let mut kept = Vec::new();
+        for grant in std::mem::take(&mut self.grants) {
+            let own = self.view.ollie_roots.iter().find(|root| {
+                let private = self.view.tmpdir == Some(root.as_path());
+                let root = std::fs::canonicalize(root).unwrap_or_else(|_| (*root).clone());
+                !private && root.starts_with(&grant.path)
+            });
+            let Some(own) = own.filter(|_| grant.access.writes()) else {
+                kept.push(grant);
+                continue;
+            };
+            let reason = format!(
+                "it contains {}, a directory of ollie's own, which tools must not write",
+                visible(own)
+            );
+            if is_personal(grant.origin.layer) {
+                return Err(rule_error(&grant.origin, &grant.written, reason));
+            }
+            self.refuse_cwd(&grant.written, &grant.origin, &grant.path, &reason);
+        }
+        self.grants = kept;
+        Ok(())
     }
 
     /// The same rule twice is kept once: `/bin` and `/usr/bin` on a merged

@@ -62,6 +62,9 @@ async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
     loop {
         tokio::select! {
             report = control.report() => {
+                // The command has kept its time; what it left running has its
+                // grace and no more.
+                ending |= matches!(report, Some(Report::Exited(_)));
                 if !note(call, report) {
                     break;
                 }
@@ -73,7 +76,7 @@ async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
             }
             () = left(), if !unread => {
                 unread = true;
-                if !ending {
+                if call.ended().exit.is_none() && !ending {
                     ending = true;
                     call.ended().cancelled = true;
                     call.end(call.grace()).await;

@@ -13,7 +13,8 @@ const SUN_PATH_MAX: usize = 107;
 /// The private directories of a session, mode 0700, made for it alone.
 ///
 /// They are apart from each other because tools may write the second and must
-/// not reach the first.
+/// not reach the first; nor may those of another session, so neither is ever
+/// made in a place that profiles grant, such as /dev/shm.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     /// Holds the socket.
@@ -37,7 +38,6 @@ impl Places {
             [
                 brief(named("XDG_RUNTIME_DIR")),
                 brief(Some(format!("/run/user/{uid}").into())),
-                brief(Some("/dev/shm".into())),
                 named("TMPDIR"),
                 Some("/tmp".into()),
                 Some("/var/tmp".into()),
@@ -50,7 +50,6 @@ impl Places {
                 named("TMPDIR"),
                 Some("/tmp".into()),
                 Some("/var/tmp".into()),
-                Some("/dev/shm".into()),
             ],
             "ollie-tmp",
             |_| true,

@@ -26,6 +26,7 @@ struct Numbers {
     sendto: u32,
     sendmsg: u32,
     sendmmsg: u32,
+    prlimit64: u32,
 }
 
 impl Processor {
@@ -53,6 +54,7 @@ impl Processor {
                 sendto: 44,
                 sendmsg: 46,
                 sendmmsg: 307,
+                prlimit64: 302,
             },
             Self::Aarch64 => Numbers {
                 architecture: 0xc000_00b7,
@@ -65,6 +67,7 @@ impl Processor {
                 sendto: 206,
                 sendmsg: 211,
                 sendmmsg: 269,
+                prlimit64: 261,
             },
         }
     }
@@ -160,6 +163,7 @@ fn cases<'a>(processor: Processor, rules: Rules<'a>) -> Vec<Case<'a>> {
         numbers.socketpair,
         Box::new(move |asm| pair(asm, rules.gated)),
     );
+    case(numbers.prlimit64, Box::new(own_limits));
     if rules.gated {
         case(numbers.connect, Box::new(|asm| asm.answer(Answer::Ask)));
     }
@@ -219,6 +223,15 @@ fn terminal(asm: &mut Assembler) {
     for request in TERMINAL_REQUESTS {
         asm.answer_if(JUMP_EQUAL, request, Answer::Errno(EPERM));
     }
+    asm.answer(Answer::Allow);
+}
+
+/// A process may limit itself. With a limit on its processor time any other one
+/// of the same user could be killed, and Landlock's scope of signals would not
+/// be asked. (prlimit(2): pid 0 is the caller.)
+fn own_limits(asm: &mut Assembler) {
+    asm.load(Word::Low(0));
+    asm.answer_unless(JUMP_EQUAL, 0, Answer::Errno(EPERM));
     asm.answer(Answer::Allow);
 }
 
