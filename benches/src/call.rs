@@ -28,7 +28,7 @@ pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
     };
     let installed = ollie_deploy::install(&plan.bundle, &directory.path().join("cache"))?;
 
-    let (process, channel) = ollie_deploy::spawn_local(&installed, &plan).await?;
+    let (mut process, channel) = ollie_deploy::spawn_local(&installed, &plan).await?;
     let conn = process
         .connect(channel, "bench", ClientConfig::default())
         .await?;
@@ -67,7 +67,13 @@ pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         drop(channel);
         process.ended().await;
     }
-    compare("toolsrv from start to ready", &starts, "`sh -c true`", &shells, 10.0);
+    compare(
+        "toolsrv from start to ready",
+        &starts,
+        "`sh -c true`",
+        &shells,
+        10.0,
+    );
     Ok(())
 }
 

@@ -4,10 +4,7 @@
 //!
 //! `OLLIE_DIST` names the directory with the bundle (`cargo xtask build`).
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a program whose output is its purpose"
-)]
+#![expect(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 mod call;
 mod figures;

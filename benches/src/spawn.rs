@@ -47,7 +47,13 @@ impl Bench {
         }
         let of = "plain spawn with pipes (std::process)";
         compare("spawn, everything on", &sandboxed, of, &plain, 1.25);
-        compare("the same without a sandbox (--yolo)", &yolo, of, &plain, 1.25);
+        compare(
+            "the same without a sandbox (--yolo)",
+            &yolo,
+            of,
+            &plain,
+            1.25,
+        );
         Ok(())
     }
 }
@@ -79,10 +85,7 @@ async fn one(spawner: &Spawner, policy: u32) -> Result<(), Box<dyn Error>> {
 }
 
 /// The default profile for a project directory, compiled.
-fn enforcement(
-    directory: &tempfile::TempDir,
-    yolo: bool,
-) -> Result<Enforcement, Box<dyn Error>> {
+fn enforcement(directory: &tempfile::TempDir, yolo: bool) -> Result<Enforcement, Box<dyn Error>> {
     let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
     let policy = ollie_sandbox::layer("default", &[])?.expand(&HostView {
         cwd: directory.path(),
