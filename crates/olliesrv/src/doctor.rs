@@ -2,7 +2,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use ollie_deploy::{SshFailure, Step, Target};
-use ollie_protocol::{Enforced, Exit, SandboxReport, ShellArgs, ToolCall};
+use ollie_protocol::{Enforced, Exit, Obstacle, SandboxReport, ShellArgs, ToolCall};
 use serde_json::{Value, json};
 
 use crate::askpass::Asker;
@@ -27,11 +27,11 @@ struct Check {
 /// Goes through the steps of a session, one line each, and stops where one
 /// fails; so for each host.
 pub(crate) async fn run(options: &DoctorOptions) -> Result<u8, Error> {
-    let mut healthy = true;
+    let mut worst = None;
     let mut records = Vec::new();
     if options.hosts.is_empty() {
         let report = examine(options, None).await?;
-        healthy = report.is_healthy();
+        worst = report.problem();
         records.push(report.to_json(None));
     }
     for host in &options.hosts {
@@ -39,7 +39,7 @@ pub(crate) async fn run(options: &DoctorOptions) -> Result<u8, Error> {
             output::print(&format!("{}\n", printable(&host.to_string())))?;
         }
         let report = examine(options, Some(host)).await?;
-        healthy &= report.is_healthy();
+        worst = worst.or(report.problem());
         records.push(report.to_json(Some(host)));
     }
     if options.json {
@@ -47,12 +47,12 @@ pub(crate) async fn run(options: &DoctorOptions) -> Result<u8, Error> {
             (true, Some(record)) => record,
             (_, last) => {
                 records.extend(last);
-                json!({ "ok": healthy, "hosts": records })
+                json!({ "ok": worst.is_none(), "hosts": records })
             }
         };
         output::print(&format!("{record:#}\n"))?;
     }
-    Ok(if healthy { 0 } else { exit::UNHEALTHY })
+    Ok(worst.unwrap_or(0))
 }
 
 async fn examine(options: &DoctorOptions, host: Option<&Target>) -> Result<Report, Error> {
@@ -60,9 +60,11 @@ async fn examine(options: &DoctorOptions, host: Option<&Target>) -> Result<Repor
         checks: Vec::new(),
         json: options.json,
         began: Instant::now(),
+        status: exit::UNHEALTHY,
     };
     if let Err(error) = steps(options, host, &mut report).await {
         let remedy = remedy(&error);
+        report.status = exit::of_error(&error);
         report.add("session", false, error.chain(), Some(remedy))?;
     }
     Ok(report)
@@ -240,7 +242,8 @@ pub(crate) fn remedy(error: &Error) -> String {
         Error::Deploy(Deploy::Ssh { failure, .. }) => match failure {
             SshFailure::Unreachable => "check the name, the network, and that sshd runs there",
             SshFailure::HostKey => {
-                "compare the host's key with what its owner says, then mend ~/.ssh/known_hosts"
+                "run `ssh HOST` once if this machine has never met it; if its key has changed, ask \
+                 its owner before you mend ~/.ssh/known_hosts"
             }
             SshFailure::Authentication => {
                 "make `ssh HOST true` work: a key in the agent, or in authorized_keys there"
@@ -256,6 +259,11 @@ pub(crate) fn remedy(error: &Error) -> String {
         Error::Deploy(Deploy::NoRoot { .. }) => {
             "make one of the named places writable and executable for that user"
         }
+        Error::Deploy(Deploy::Refused { kind, .. }) => match kind {
+            Obstacle::Policy => "mend the line that it names; the variables are those of that host",
+            Obstacle::WorkingDirectory => "name another directory with --cwd",
+            Obstacle::Other => "run again with --verbose --trace-9p",
+        },
         Error::Deploy(Deploy::Transfer { .. }) => "make room there, or set XDG_CACHE_HOME there",
         _ => "run again with --verbose --trace-9p",
     }
@@ -267,6 +275,8 @@ struct Report {
     checks: Vec<Check>,
     json: bool,
     began: Instant,
+    /// What to exit with if something is wrong.
+    status: u8,
 }
 
 impl Report {
@@ -294,6 +304,11 @@ impl Report {
 }
 
 impl Report {
+    /// What to exit with, if something is wrong.
+    fn problem(&self) -> Option<u8> {
+        (!self.is_healthy()).then_some(self.status)
+    }
+
     fn is_healthy(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }

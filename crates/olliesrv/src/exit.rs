@@ -72,7 +72,12 @@ pub(crate) fn of_result(result: &ToolResult) -> u8 {
 /// Prints an error of ours and gives the status that stands for it.
 pub(crate) fn failed(error: &Error) -> ExitCode {
     crate::output::complain(&printable(&error.chain()));
-    let status = match error {
+    ExitCode::from(of_error(error))
+}
+
+/// The status that stands for an error of ours.
+pub(crate) fn of_error(error: &Error) -> u8 {
+    match error {
         Error::Usage(_) => USAGE,
         Error::Policy(_) | Error::PolicyFile { .. } => POLICY,
         Error::Deploy(ollie_deploy::Error::Connect(error)) | Error::Toolsrv(error) => {
@@ -83,8 +88,7 @@ pub(crate) fn failed(error: &Error) -> ExitCode {
         Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
         Error::Config { .. } | Error::ConfigFile { .. } => CONFIG,
         Error::Runtime(_) | Error::Io { .. } => OTHER,
-    };
-    ExitCode::from(status)
+    }
 }
 
 fn of_deploy(error: &ollie_deploy::Error) -> u8 {
