@@ -146,7 +146,7 @@ fn doctor_goes_through_all_steps_and_says_what_is_wrong() {
     ] {
         assert!(names.contains(&name), "{names:?}");
     }
-    let ill = report(&["doctor", "--json", "--bundle", "/nonexistent"], 202);
+    let ill = report(&["doctor", "--json", "--bundle", "/nonexistent"], 201);
     assert_eq!(ill["ok"], false);
     let last = ill["checks"].as_array().unwrap().last().unwrap();
     assert_eq!(last["ok"], false);
