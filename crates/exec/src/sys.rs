@@ -29,21 +29,14 @@ pub(crate) fn fork() -> io::Result<Fork> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
-    // SAFETY: there is one thread, so no lock is held by another.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Fork::Child),
-        pid => Pid::from_raw(pid)
-            .map(Fork::Parent)
-            .ok_or_else(io::Error::last_os_error),
-    }
+    fork_single_threaded()
 }
 
-/// fork(2) without the look at the threads, for the companion and its
-/// supervisors: they start none, and the look costs more than the fork.
+/// fork(2) without the look at the threads, for the companion, which starts
+/// none: the look costs more than the fork.
 pub(crate) fn fork_single_threaded() -> io::Result<Fork> {
-    // SAFETY: only called by processes that a checked `fork` made and that
-    // have started no thread since (there is no such call in this crate).
+    // SAFETY: there is one thread, so no lock is held by another: `fork` has
+    // just looked, or made this very process, which starts none.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
