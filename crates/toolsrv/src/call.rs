@@ -6,8 +6,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use ninep_rs::Refusal;
 use ollie_exec::{Control, Order, Running, Step};
 use ollie_protocol::{
-    CallId, CallState, CallStatus, EventFormat, Exit, Failure, FailureKind, Octets, Stream,
-    ToolCall, ToolResult, Truncation, limits,
+    CallId, CallState, CallStatus, EventFormat, Exit, Failure, FailureKind, Octets, SandboxReport,
+    Stream, ToolCall, ToolResult, Truncation, limits,
 };
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -31,6 +31,8 @@ pub(crate) struct Call {
     argv: Vec<Octets>,
     cwd: Octets,
     sandbox: Arc<Sandbox>,
+    /// What it is held to.
+    report: SandboxReport,
     /// The line to its supervisor, until it is finished.
     control: Mutex<Option<Control>>,
     /// Whether it goes on without a reader of its events.
@@ -90,6 +92,7 @@ impl Call {
         spec: ToolCall,
         argv: Vec<Octets>,
         cwd: Octets,
+        report: &SandboxReport,
         running: Running,
         background: bool,
     ) -> Arc<Self> {
@@ -98,6 +101,7 @@ impl Call {
             argv,
             cwd,
             sandbox: Arc::clone(&session.sandbox),
+            report: report.clone(),
             control: Mutex::new(Some(running.control)),
             background,
             stdin: running.stdin.map(Stdin::new),
@@ -351,11 +355,7 @@ impl Call {
                     (text, truncation)
                 }
             };
-            let mut sandbox = match &self.sandbox.confinement {
-                Ok(confinement) => confinement.report.clone(),
-                // Nothing is started without a confinement.
-                Err(_) => unreachable!("a call exists only in a confinement"),
-            };
+            let mut sandbox = self.report.clone();
             let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
             if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
                 sandbox.denied = self.sandbox.policy.denials(

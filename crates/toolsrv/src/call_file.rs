@@ -225,7 +225,8 @@ async fn start(
         .spawn(&command, call.stdin)
         .await
         .map_err(|error| refused(&error))?;
-    let call = Call::new(session, call, argv, cwd, running, background);
+    let report = &confinement.report;
+    let call = Call::new(session, call, argv, cwd, report, running, background);
     claim.redeem(&call);
     Ok(call)
 }
