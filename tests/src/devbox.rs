@@ -475,8 +475,10 @@ impl Drop for Devbox<'_> {
         let left = if std::thread::panicking() {
             eprint_log(&self.log());
             Vec::new()
+        } else if await_that(MOMENT, || self.leftovers().is_empty()) {
+            // Not asked again: sshd forks for its own ends at any time.
+            Vec::new()
         } else {
-            await_that(MOMENT, || self.leftovers().is_empty());
             self.leftovers()
         };
         self.sweep();

@@ -81,11 +81,11 @@ fn however_many_ask_one_is_started_and_after_a_drop_one_more() {
 
         // In flight when everything there is killed: an error, and no replay.
         let kept = get(&keeper).await.unwrap();
-        let started = "echo x >>count; sleep 4242";
+        let started = "echo x >>count; echo counted; sleep 4242";
         let mut running = kept.conn().call(&call("c-1", started)).unwrap();
         while !matches!(
             running.next().await.unwrap(),
-            Some(CallEvent::Started { .. })
+            Some(CallEvent::Output { .. })
         ) {}
         let server = kept.process().server().unwrap();
         Tree::kill(server);
