@@ -82,22 +82,6 @@ pub enum Step {
     Seccomp = 5,
 }
 
-impl Step {
-    /// The step of this number, as a child reports it through a pipe.
-    #[must_use]
-    pub fn from_number(number: u8) -> Option<Self> {
-        [
-            Self::Limits,
-            Self::NoNewPrivileges,
-            Self::Landlock,
-            Self::Capabilities,
-            Self::Seccomp,
-        ]
-        .into_iter()
-        .find(|s| *s as u8 == number)
-    }
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
