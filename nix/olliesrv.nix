@@ -1,7 +1,9 @@
 # The program that people start. It finds the bundle beside itself.
 {
   lib,
+  stdenv,
   rustPlatform,
+  installShellFiles,
   bootstrap,
   src,
   version,
@@ -21,9 +23,19 @@ rustPlatform.buildRustPackage {
     "olliesrv"
   ];
 
+  nativeBuildInputs = [ installShellFiles ];
+
   postInstall = ''
     mkdir -p $out/share/ollie
     ln -s ${bootstrap}/share/ollie/ollie-bundle.tar.xz $out/share/ollie/
+  ''
+  + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
+    $out/bin/olliesrv man --dir pages
+    installManPage pages/*.1
+    for shell in bash fish zsh; do
+      $out/bin/olliesrv completions $shell >completions.$shell
+      installShellCompletion --cmd olliesrv --$shell completions.$shell
+    done
   '';
 
   meta = {

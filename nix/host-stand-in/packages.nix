@@ -25,7 +25,9 @@ let
         stdenv = {
           inherit mkDerivation;
           hostPlatform = platform;
-          buildPlatform = platform;
+          buildPlatform = platform // {
+            canExecute = other: other.system == system;
+          };
         };
         rustPlatform = import ./rust.nix {
           inherit
@@ -55,6 +57,14 @@ let
         formats.yaml = _: {
           type.description = "YAML value";
           generate = name: value: builtins.toFile name (builtins.toJSON value);
+        };
+        installShellFiles = mkDerivation {
+          name = "install-shell-files";
+          buildCommand = ''
+            mkdir -p $out/bin
+            install -m 755 ${./install-man-page.sh} $out/bin/installManPage
+            install -m 755 ${./install-shell-completion.sh} $out/bin/installShellCompletion
+          '';
         };
         testers.runNixOSTest = _: throw "the stand-in has no NixOS: this needs nixpkgs";
         pkgsStatic = set true;

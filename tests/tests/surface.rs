@@ -1,5 +1,7 @@
 //! What the command line says: exit statuses, reports, traces.
+#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ollie_tests::World;
@@ -229,4 +231,40 @@ fn what_a_command_prints_steers_no_terminal_through_ollie() {
         !end.err().contains('\x1b') && !end.err().contains('\u{202e}'),
         "{end}"
     );
+}
+
+#[test]
+fn each_shell_accepts_its_completions_and_they_name_every_command() {
+    let world = World::ordinary();
+    let help = world.ollie(&["help"]).run().has_status(0);
+    let listed = help.out();
+    let commands: Vec<&str> = listed
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|word| !word.is_empty())
+        .collect();
+    assert!(commands.contains(&"exec"), "{listed}");
+    for shell in ["bash", "zsh", "fish"] {
+        let end = world.ollie(&["completions", shell]).run().has_status(0);
+        let script = end.out();
+        for command in &commands {
+            assert!(script.contains(command), "{shell} completes {command}");
+        }
+        let file = world.write(&format!("completions.{shell}"), &script);
+        let status = Command::new(shell).arg("-n").arg(file).status().unwrap();
+        assert!(status.success(), "{shell} reads its completions");
+    }
+    let pages = world.home().join("pages");
+    let _written = world
+        .ollie(&["man", "--dir", &pages.display().to_string()])
+        .run()
+        .has_status(0);
+    for command in commands {
+        let page = pages.join(format!("olliesrv-{command}.1"));
+        let known = command == "help" || std::fs::read_to_string(&page).unwrap().starts_with(".ie");
+        assert!(known, "{}", page.display());
+    }
 }

@@ -5,6 +5,7 @@
 //! nixpkgs can show is said at the end. See `docs/nix.md`.
 
 mod bundle;
+mod faults;
 mod flake;
 mod lint;
 mod modules;
@@ -90,6 +91,8 @@ pub(crate) fn parts(place: &Place, tally: &mut Tally) {
     });
     tally.part("nix bundle", || bundle::compare(place, &built));
     tally.part("nix modules", || modules::check(&flake, &built));
+    tally.part("nix pages", || bundle::pages(&built));
+    tally.part("nix faults", || faults::check(&flake));
 }
 
 /// The scripts of the NixOS tests and their driver: Nix takes a script with a

@@ -17,6 +17,7 @@ mod error;
 mod exec;
 mod exit;
 mod explain;
+mod manual;
 mod options;
 mod output;
 mod paths;
@@ -69,6 +70,8 @@ fn main() -> ExitCode {
             Command::Deploy(deploy) => deploy::run(deploy).await,
             Command::Remotes(remotes) => remotes::list(remotes),
             Command::Config(ConfigCommand::Check) => remotes::check(),
+            Command::Completions(options) => manual::completions(options.shell),
+            Command::Man(options) => manual::pages(options),
         }
     });
     let code = match result {

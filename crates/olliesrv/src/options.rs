@@ -35,6 +35,10 @@ pub(crate) enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Print the completions of a shell, to be loaded by its start file
+    Completions(CompletionsOptions),
+    /// Print the manual page, or write the pages of all commands into a directory
+    Man(ManOptions),
 }
 
 /// What every session needs to know.
@@ -249,6 +253,22 @@ pub(crate) struct RemotesOptions {
 pub(crate) enum ConfigCommand {
     /// Read config.yaml and sandbox.yaml as every command does, and say what is wrong
     Check,
+}
+
+/// Options of `completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsOptions {
+    /// bash, elvish, fish, powershell or zsh
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManOptions {
+    /// Where to write olliesrv.1 and a page for each command
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -17,6 +17,30 @@ pub(crate) fn compare(place: &Place, built: &Built) -> Result<Done, Failure> {
     )))
 }
 
+/// The manual pages and the completions are in the package of olliesrv.
+pub(crate) fn pages(built: &Built) -> Result<Done, Failure> {
+    let files = [
+        "man/man1/olliesrv.1",
+        "man/man1/olliesrv-exec.1",
+        "bash-completion/completions/olliesrv.bash",
+        "fish/vendor_completions.d/olliesrv.fish",
+        "zsh/site-functions/_olliesrv",
+    ];
+    for file in files {
+        let path = built.olliesrv.join("share").join(file);
+        let read = std::fs::read_to_string(&path);
+        if !read.is_ok_and(|text| text.contains("exec")) {
+            return Err(Failure::new(format!(
+                "{} is missing or empty",
+                path.display()
+            )));
+        }
+    }
+    Ok(Done::Yes(
+        "manual pages, completions of three shells".into(),
+    ))
+}
+
 /// The entries of all other files in a manifest: mode, size, hash and path of
 /// each. Behind the manifest stands the hash of the whole, which must differ.
 fn without_toolsrv(manifest: &str) -> Vec<&str> {

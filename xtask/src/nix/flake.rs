@@ -23,7 +23,7 @@ pub(crate) struct Built {
 }
 
 /// A copy of the source, and nix.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Flake {
     nix: Nix,
     pub(crate) source: PathBuf,
@@ -66,6 +66,21 @@ impl Flake {
             ],
             nix,
         })
+    }
+
+    /// The same flake over another copy of the source.
+    pub(crate) fn over(&self, source: PathBuf) -> Self {
+        Self {
+            source,
+            ..self.clone()
+        }
+    }
+
+    /// Builds one package; the result is its path in the store.
+    pub(crate) fn package(&self, package: &str) -> Result<PathBuf, Failure> {
+        let options = ["--no-link", "--print-out-paths", "--print-build-logs"];
+        let said = self.answer("build", &options, package)?;
+        Ok(PathBuf::from(said.trim()))
     }
 
     /// Every input is locked: nothing has to be asked of anybody.
@@ -125,17 +140,12 @@ impl Flake {
     }
 
     pub(crate) fn build(&self) -> Result<Built, Failure> {
-        let path = |package: &str| {
-            let options = ["--no-link", "--print-out-paths", "--print-build-logs"];
-            let said = self.answer("build", &options, package)?;
-            Ok::<_, Failure>(PathBuf::from(said.trim()))
-        };
         let built = Built {
-            olliesrv: path("olliesrv")?,
-            bootstrap: path("bootstrap")?,
-            packer: path("ollie-bundle")?,
+            olliesrv: self.package("olliesrv")?,
+            bootstrap: self.package("bootstrap")?,
+            packer: self.package("ollie-bundle")?,
         };
-        path("toolsrv")?;
+        self.package("toolsrv")?;
         Ok(built)
     }
 

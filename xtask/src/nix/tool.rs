@@ -18,7 +18,7 @@ use crate::{
 const SUITE: &str = "sid";
 
 /// A nix with a store, a state and a configuration of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Nix {
     program: PathBuf,
     /// The dynamic linker and the libraries to start it with, if they are not
