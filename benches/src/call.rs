@@ -25,6 +25,7 @@ pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         cwd: Some(directory.path().as_os_str().to_owned().into()),
         yolo: false,
         session: "bench".to_owned(),
+        lease: None,
     };
     let installed = ollie_deploy::install(&plan.bundle, &directory.path().join("cache"))?;
 

@@ -26,6 +26,7 @@ fn keeper(devbox: &Devbox<'_>, world: &World, target: &str) -> ProcessKeeper {
         cwd: Some("project".into()),
         yolo: false,
         session: "kept".to_owned(),
+        lease: None,
     };
     let place = Place::There(Box::new(remote));
     ProcessKeeper::new(place, plan, "test", ClientConfig::default())
@@ -181,7 +182,7 @@ fn a_silent_host_is_given_up_and_the_session_goes_on() {
         assert!(quiet >= Duration::from_secs(12), "{quiet:?}");
         assert!(began.elapsed() < Duration::from_secs(16));
         relay.lose_everything(false);
-        keeper.abandon(kept.generation).await;
+        keeper.abandon(&kept).await;
         let again = get(&keeper).await.unwrap();
         assert_eq!(again.generation, 2);
         assert_eq!(

@@ -24,6 +24,8 @@ pub(crate) enum Answer {
     Failed { reason: String },
     /// It starts now; the boot record is next.
     Run { program: String },
+    /// It leads to the session that lives on there; its own line is next.
+    Attach { program: String },
     /// Nothing can be done here.
     Stuck,
 }
@@ -132,6 +134,7 @@ impl Answer {
         Ok(match name {
             "need" => Self::Need { root: value },
             "run" => Self::Run { program: value },
+            "attach" => Self::Attach { program: value },
             "failed" => Self::Failed { reason: value },
             "stuck" => Self::Stuck,
             "refused" => {

@@ -114,6 +114,36 @@ pub enum Error {
     /// A start failed before in a way that another attempt would repeat.
     #[error("not tried again")]
     Final(#[source] std::sync::Arc<Error>),
+    /// The session that was to live on is not there any more, or cannot be
+    /// reached. Its calls have ended; how is not known.
+    #[error("the session has ended: {0}")]
+    Gone(String),
+    /// What a session needs in a new toolsrv could not be done there.
+    #[error("cannot prepare toolsrv")]
+    Prepare(#[source] ollie_client::Error),
+    /// The connection ended while a call ran, and nobody is left to ask. It is
+    /// not sent again.
+    #[error("the outcome of the call is unknown")]
+    Unknown(#[source] Box<Error>),
+    /// The connection ended before the call began. It never does now, so it
+    /// may be made again under another id.
+    #[error("the call was never started")]
+    NeverStarted,
+    /// The call was refused, or its answer makes no sense.
+    #[error("call")]
+    Call(#[source] ollie_client::Error),
+    /// Nothing was heard from the host although it was asked.
+    #[error("the host was silent for {} s", .0.as_secs())]
+    Silent(std::time::Duration),
+    /// The directory of leases cannot be used.
+    #[error("leases in {path:?}")]
+    Leases {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The directory for sockets cannot be used.
     #[error("sockets in {path:?}")]
     Sockets {

@@ -13,7 +13,8 @@
 //! it is not there, and becomes it. Each [`Step`] can be watched, and the
 //! [`Arrival`] says what was found and sent.
 //!
-//! [`ProcessKeeper`] does either for a session that outlives its toolsrv.
+//! [`ProcessKeeper`] does either for a session that outlives its toolsrv, and
+//! with a [`Lease`] finds the toolsrv again that has outlived the connection.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,8 @@ mod error;
 mod forward;
 mod install;
 mod keeper;
+mod kept_call;
+mod lease;
 mod local;
 mod plan;
 mod process;
@@ -41,7 +44,9 @@ mod upload;
 pub use arrival::{Arrival, Upload};
 pub use error::{Error, SshFailure};
 pub use install::{Installed, install};
-pub use keeper::{Kept, Place, ProcessKeeper};
+pub use keeper::{Kept, Leased, Place, ProcessKeeper};
+pub use kept_call::Hear;
+pub use lease::{Lease, Leases};
 pub use local::spawn_local;
 pub use plan::Plan;
 pub use process::{Channel, Process};

@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 
 use crate::process::{Answer, Running};
 use crate::ready::read_ready;
-use crate::{Channel, Error, Installed, Plan, Process};
+use crate::{Channel, Error, Installed, Lease, Plan, Process};
 
 /// How long a start on this machine may take. Measured: 2 ms.
 const START: Duration = Duration::from_secs(20);
@@ -31,6 +31,7 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
     let mut command = tokio::process::Command::new(&installed.program);
     command
         .arg("serve")
+        .args(plan.lease.map(|_| "--lasting"))
         .stdin(std::os::fd::OwnedFd::from(theirs))
         .stdout(std::os::fd::OwnedFd::from(theirs_too))
         .stderr(Stdio::piped())
@@ -60,7 +61,8 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
         }) => Ok((
             Process {
                 running: Running::Local(child),
-                secret: boot.secret,
+                key: boot.secret,
+                again: false,
                 session: plan.session.clone(),
                 ready: Answer::Known {
                     server: pid,
@@ -76,6 +78,28 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
         }
         Err(error) => Err(error),
     }
+}
+
+/// Connects to a session of this machine that lives on.
+///
+/// # Errors
+/// [`Error::Gone`] if it does not any more.
+pub(crate) async fn attach_local(lease: &Lease) -> Result<(Process, Channel), Error> {
+    let stream = UnixStream::connect(&lease.socket).await;
+    let stream = stream.map_err(|error| Error::Gone(error.to_string()))?;
+    let (reader, writer) = stream.into_split();
+    let process = Process {
+        running: Running::Elsewhere,
+        key: lease.token.clone(),
+        again: true,
+        session: lease.session.clone(),
+        ready: Answer::Known {
+            server: lease.server,
+            socket: std::ffi::OsString::from(&lease.socket).into(),
+        },
+        arrival: None,
+    };
+    Ok((process, Channel::new(reader, writer, None)))
 }
 
 /// Adds what the process said on standard error before it ended.

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ollie_protocol::{Boot, Error, Key, Nonce, Octets, auth, limits};
 
@@ -15,6 +16,11 @@ pub struct Plan {
     pub yolo: bool,
     /// The session's name.
     pub session: String,
+    /// For how long it shall live on without a client, and its background
+    /// calls with it. In whole seconds, at most
+    /// [`ollie_protocol::limits::LEASE_MAX`]. Default: it ends with its
+    /// connection. [`crate::ProcessKeeper`] asks toolsrv for it.
+    pub lease: Option<Duration>,
 }
 
 impl Plan {

@@ -3,14 +3,15 @@ use std::time::Duration;
 
 use ninep_rs::ClientConfig;
 use ollie_client::{Credentials, ToolsrvConn, dial_toolsrv};
+use ollie_protocol::auth::{AGENT, OWNER};
 use ollie_protocol::{Key, Nonce, Octets, Ready};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::ready::Said;
+use crate::ready::{Begun, Said};
 use crate::ssh::Ssh;
 use crate::trouble::with_status;
-use crate::{Arrival, Error, Sockets};
+use crate::{Arrival, Error, Lease, Sockets};
 
 /// How long a toolsrv has to end once its channel is closed: longer than the
 /// grace of its calls and the wait for processes that die slowly.
@@ -20,7 +21,11 @@ const FAREWELL: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Process {
     pub(crate) running: Running,
-    pub(crate) secret: Key,
+    /// The session's secret, or a token of it where the session is an older
+    /// one.
+    pub(crate) key: Key,
+    /// Whether this leads to a session that lived on.
+    pub(crate) again: bool,
     /// The session's name.
     pub session: String,
     /// What its ready line said, or where that will be.
@@ -34,8 +39,9 @@ pub struct Process {
 pub(crate) enum Answer {
     /// It was read.
     Known { server: u32, socket: Octets },
-    /// It comes with the first answer to the handshake.
-    Awaited(Said),
+    /// It comes with the first answer to the handshake; what is known of an
+    /// older session until then.
+    Awaited(Said, Option<(u32, Octets)>),
 }
 
 /// What ends when toolsrv has.
@@ -43,6 +49,8 @@ pub(crate) enum Answer {
 pub(crate) enum Running {
     /// toolsrv itself.
     Local(tokio::process::Child),
+    /// A session of this machine that lived on.
+    Elsewhere,
     /// The ssh that leads to it.
     Remote {
         ssh: Ssh,
@@ -101,7 +109,7 @@ impl Process {
         config: ClientConfig,
     ) -> Result<ToolsrvConn, Error> {
         let credentials = Credentials {
-            key: &self.secret,
+            key: &self.key,
             session: &self.session,
             agent,
             nonce: channel.nonce,
@@ -125,19 +133,28 @@ impl Process {
 
     /// Takes the ready line from the stream that has read it.
     async fn hear(&mut self) -> Result<(), Error> {
-        let Answer::Awaited(said) = &self.ready else {
+        let Answer::Awaited(said, known) = &mut self.ready else {
             return Ok(());
         };
+        let known = known.take();
         let said = said.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (said, &mut self.running) {
-            (Some(Ok(Ready::Ready { pid, socket, .. })), _) => {
+            (Some(Ok(Begun::Served(Ready::Ready { pid, socket, .. }))), _) => {
                 self.ready = Answer::Known {
                     server: pid,
                     socket,
                 };
                 Ok(())
             }
-            (Some(Ok(Ready::Refused { kind, reason })), _) => Err(Error::Refused { kind, reason }),
+            (Some(Ok(Begun::Attached)), _) => {
+                if let Some((server, socket)) = known {
+                    self.ready = Answer::Known { server, socket };
+                }
+                Ok(())
+            }
+            (Some(Ok(Begun::Served(Ready::Refused { kind, reason }))), _) => {
+                Err(Error::Refused { kind, reason })
+            }
             (Some(Err(Error::NotReady(problem))), Running::Remote { ssh, .. }) => {
                 let (status, said) = ssh.last_words().await;
                 Err(Error::NotReady(with_status(problem, status, &said)))
@@ -152,7 +169,7 @@ impl Process {
     pub fn server(&self) -> Option<u32> {
         match &self.ready {
             Answer::Known { server, .. } => Some(*server),
-            Answer::Awaited(_) => None,
+            Answer::Awaited(..) => None,
         }
     }
 
@@ -161,8 +178,35 @@ impl Process {
     pub fn socket(&self) -> Option<&Octets> {
         match &self.ready {
             Answer::Known { socket, .. } => Some(socket),
-            Answer::Awaited(_) => None,
+            Answer::Awaited(..) => None,
         }
+    }
+
+    /// What leads back to this session from another connection, as `agent`,
+    /// once it is connected and was given a lease.
+    pub(crate) fn lease(&self, agent: &str, time: Duration, note: &str) -> Option<Lease> {
+        let Answer::Known { server, socket } = &self.ready else {
+            return None;
+        };
+        let class = if agent == OWNER { OWNER } else { AGENT };
+        Some(Lease {
+            session: self.session.clone(),
+            target: self.arrival.as_ref().map(|arrival| arrival.target.clone()),
+            socket: socket.as_os_str().to_str()?.to_owned(),
+            server: *server,
+            time,
+            note: note.to_owned(),
+            token: match self.again {
+                true => self.key.clone(),
+                false => self.key.token(class),
+            },
+        })
+    }
+
+    /// Whether this leads to a session that lived on, with its calls.
+    #[must_use]
+    pub fn is_again(&self) -> bool {
+        self.again
     }
 
     /// Returns when the other host was silent for 12 s although it was asked,
@@ -170,7 +214,7 @@ impl Process {
     /// then has an unknown outcome.
     pub async fn silence(&self, conn: &ToolsrvConn) -> Duration {
         match &self.running {
-            Running::Local(_) => std::future::pending().await,
+            Running::Local(_) | Running::Elsewhere => std::future::pending().await,
             Running::Remote { .. } => crate::silence::silence(conn).await,
         }
     }
@@ -183,6 +227,8 @@ impl Process {
                 let ended = tokio::time::timeout(FAREWELL, child.wait()).await;
                 matches!(ended, Ok(Ok(_)))
             }
+            // Only what is seen is said.
+            Running::Elsewhere => false,
             // sshd closes the channel when toolsrv has ended, not before.
             Running::Remote { ssh, lifeline, .. } => {
                 drop(lifeline.take());

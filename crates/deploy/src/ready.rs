@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ollie_protocol::Ready;
+use ollie_protocol::{Attach, Ready};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 
 use crate::Error;
@@ -14,7 +14,23 @@ const NOISE_MAX: usize = 64 * 1024;
 const LINE_MAX: usize = 8 * 1024;
 
 /// What the ready line said, once it was read.
-pub(crate) type Said = Arc<Mutex<Option<Result<Ready, Error>>>>;
+pub(crate) type Said = Arc<Mutex<Option<Result<Begun, Error>>>>;
+
+/// What the first line of a toolsrv says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// A new session.
+    Served(Ready),
+    /// The way to one that lives on.
+    Attached,
+}
+
+/// Which of the two is expected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expect {
+    Serve,
+    Attach,
+}
 
 /// A stream that begins with the ready line; who reads it gets what follows.
 pub(crate) struct AfterReady<R> {
@@ -23,7 +39,7 @@ pub(crate) struct AfterReady<R> {
 }
 
 /// Gives the reader back when the line was read.
-type Reading<R> = dyn Future<Output = (R, Result<Ready, Error>)> + Send;
+type Reading<R> = dyn Future<Output = (R, Result<Begun, Error>)> + Send;
 
 enum State<R> {
     Line(Pin<Box<Reading<R>>>),
@@ -33,11 +49,23 @@ enum State<R> {
 
 impl<R: AsyncRead + Send + Unpin + 'static> AfterReady<R> {
     /// The line has to come within `limit` from the first read.
-    pub(crate) fn new(mut reader: R, mark: String, limit: Duration) -> (Self, Said) {
+    pub(crate) fn new(
+        mut reader: R,
+        mark: String,
+        expect: Expect,
+        limit: Duration,
+    ) -> (Self, Said) {
         let said = Said::default();
         let line = async move {
-            let ready = read_ready(&mut reader, &mark, limit).await;
-            (reader, ready)
+            let begun = match expect {
+                Expect::Serve => read_ready(&mut reader, &mark, limit)
+                    .await
+                    .map(Begun::Served),
+                Expect::Attach => read_attach(&mut reader, &mark, limit)
+                    .await
+                    .map(|()| Begun::Attached),
+            };
+            (reader, begun)
         };
         let after = Self {
             state: State::Line(Box::pin(line)),
@@ -79,21 +107,39 @@ pub(crate) async fn read_ready(
     mark: &str,
     limit: Duration,
 ) -> Result<Ready, Error> {
-    let mut seen = Vec::new();
-    let found = tokio::time::timeout(limit, find_line(from, mark, &mut seen)).await;
-    let line = match found {
-        Ok(Ok(line)) => line,
-        Ok(Err(problem)) => return Err(Error::NotReady(with_quote(&problem, &seen))),
-        Err(_) => {
-            let problem = format!("no answer within {} s", limit.as_secs());
-            return Err(Error::NotReady(with_quote(&problem, &seen)));
-        }
-    };
-    match serde_json::from_slice(&line) {
+    match serde_json::from_slice(&read_line(from, mark, limit).await?) {
         Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
         Ok(ready) => Ok(ready),
         Err(error) => Err(Error::NotReady(format!("its ready line: {error}"))),
     }
+}
+
+/// The same for the line of `toolsrv attach`.
+async fn read_attach(
+    from: &mut (impl AsyncRead + Unpin),
+    mark: &str,
+    limit: Duration,
+) -> Result<(), Error> {
+    match serde_json::from_slice(&read_line(from, mark, limit).await?) {
+        Ok(Attach::Refused { reason }) => Err(Error::Gone(reason)),
+        Ok(Attach::Attached { .. }) => Ok(()),
+        Err(error) => Err(Error::NotReady(format!("its first line: {error}"))),
+    }
+}
+
+async fn read_line(
+    from: &mut (impl AsyncRead + Unpin),
+    mark: &str,
+    limit: Duration,
+) -> Result<Vec<u8>, Error> {
+    let mut seen = Vec::new();
+    let found = tokio::time::timeout(limit, find_line(from, mark, &mut seen)).await;
+    let problem = match found {
+        Ok(Ok(line)) => return Ok(line),
+        Ok(Err(problem)) => problem,
+        Err(_) => format!("no answer within {} s", limit.as_secs()),
+    };
+    Err(Error::NotReady(with_quote(&problem, &seen)))
 }
 
 /// The rest of the line that begins with `mark` and a space.
@@ -159,8 +205,12 @@ mod tests {
     #[tokio::test]
     async fn who_reads_the_stream_gets_what_follows_the_line() {
         let input = b"noise\nm-1 {\"refused\":{\"kind\":\"other\",\"reason\":\"no\"}}\nrest";
-        let (mut after, said) =
-            AfterReady::new(&input[..], "m-1".to_owned(), Duration::from_secs(5));
+        let (mut after, said) = AfterReady::new(
+            &input[..],
+            "m-1".to_owned(),
+            Expect::Serve,
+            Duration::from_secs(5),
+        );
         let mut rest = Vec::new();
         after.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest, b"", "a refusal ends the stream");
@@ -172,13 +222,18 @@ mod tests {
             "m-1 {{\"ready\":{{\"protocol\":1,\"nonce\":\"{nonce}\",\"pid\":7,\"socket\":\"/s\"}}}}\n9P"
         );
         let input = std::io::Cursor::new(line.into_bytes());
-        let (mut after, said) = AfterReady::new(input, "m-1".to_owned(), Duration::from_secs(5));
+        let (mut after, said) = AfterReady::new(
+            input,
+            "m-1".to_owned(),
+            Expect::Serve,
+            Duration::from_secs(5),
+        );
         let mut rest = Vec::new();
         after.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest, b"9P");
         let said = said.lock().unwrap().take();
         assert!(
-            matches!(said, Some(Ok(Ready::Ready { pid: 7, .. }))),
+            matches!(said, Some(Ok(Begun::Served(Ready::Ready { pid: 7, .. })))),
             "{said:?}"
         );
     }

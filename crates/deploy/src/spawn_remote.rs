@@ -9,12 +9,14 @@ use tokio::net::unix::OwnedReadHalf;
 use crate::answers::{Answer, Answers};
 use crate::forward::CONTROL;
 use crate::process::{Answer as ReadyAnswer, Lifeline, Running};
-use crate::ready::{AfterReady, read_ready};
+use crate::ready::{AfterReady, Expect, read_ready};
 use crate::ssh::Ssh;
-use crate::stage0::Stage0;
+use crate::stage0::{Serve, Stage0};
 use crate::trouble::{self, Trouble};
 use crate::upload::{self, Packing};
-use crate::{Arrival, Channel, Error, Plan, Process, Remote, Sockets, Step, Transport, Upload};
+use crate::{
+    Arrival, Channel, Error, Lease, Plan, Process, Remote, Sockets, Step, Transport, Upload,
+};
 
 /// How long the host may take for a step after its first answer, and how long
 /// an upload may stand still.
@@ -45,6 +47,27 @@ pub async fn spawn_remote(
     plan: &Plan,
     tell: &(dyn Fn(&Step) + Sync),
 ) -> Result<(Process, Channel), Error> {
+    spawn_or_attach(remote, plan, None, tell).await
+}
+
+/// The same, and where the session of `lease` lives on, the way to it instead
+/// of a new toolsrv ([`Process::is_again`]).
+///
+/// # Errors
+/// As [`spawn_remote`].
+pub(crate) async fn spawn_or_attach(
+    remote: &Remote,
+    plan: &Plan,
+    lease: Option<&Lease>,
+    tell: &(dyn Fn(&Step) + Sync),
+) -> Result<(Process, Channel), Error> {
+    let lasting = plan.lease.is_some() || lease.is_some();
+    if lasting && remote.transport == Transport::Forward {
+        return Err(Error::Forward {
+            target: remote.target.to_string(),
+            problem: "a session with a lease outlives the connection that forwards it".to_owned(),
+        });
+    }
     let manifest = Manifest::read(&plan.bundle).map_err(|source| Error::Bundle {
         path: plan.bundle.clone(),
         source,
@@ -52,6 +75,7 @@ pub async fn spawn_remote(
     let mut attempt = Attempt {
         remote,
         plan,
+        lease,
         manifest: &manifest,
         tell,
         skip: Vec::new(),
@@ -92,6 +116,7 @@ fn jitter(pause: Duration) -> Duration {
 struct Attempt<'a> {
     remote: &'a Remote,
     plan: &'a Plan,
+    lease: Option<&'a Lease>,
     manifest: &'a Manifest,
     tell: &'a (dyn Fn(&Step) + Sync),
     /// Roots that failed, and how.
@@ -109,13 +134,20 @@ struct Found {
     refused: Vec<(String, String)>,
     program: String,
     upload: Option<Upload>,
+    /// Whether it leads to the session that lives on.
+    again: bool,
 }
 
 impl Attempt<'_> {
     async fn run(&self) -> Result<(Process, Channel), Trouble> {
         let boot = self.plan.boot().map_err(Error::Record)?;
         let skip: Vec<&str> = self.skip.iter().map(|(root, _)| root.as_str()).collect();
-        let stage0 = Stage0::new(&boot.mark, self.manifest, &skip.join("\n"));
+        let serve = match self.lease {
+            Some(lease) => Serve::Again(&lease.socket),
+            None if self.plan.lease.is_some() => Serve::Lasting,
+            None => Serve::Passing,
+        };
+        let stage0 = Stage0::new(&boot.mark, self.manifest, &skip.join("\n"), &serve);
         let sockets = self.sockets()?;
         let control = sockets.as_ref().map(|sockets| sockets.path(CONTROL));
         (self.tell)(&Step::Connecting);
@@ -130,8 +162,11 @@ impl Attempt<'_> {
         let mut answers = Answers::new(&boot.mark);
         let found = self.find(&mut ssh, &mut stream, &mut answers).await?;
 
-        let frame = boot.to_frame().map_err(Error::Record)?;
-        let _ = stream.write_all(&frame).await;
+        let again = self.lease.filter(|_| found.again);
+        if again.is_none() {
+            let frame = boot.to_frame().map_err(Error::Record)?;
+            let _ = stream.write_all(&frame).await;
+        }
         let build = self.entry(&found)?.sha256().to_string();
         let arrival = Arrival {
             target: self.remote.target.to_string(),
@@ -148,13 +183,29 @@ impl Attempt<'_> {
             attempts: self.number,
         };
         let (reader, writer) = stream.into_split();
+        if let Some(lease) = again {
+            let (reader, said) = AfterReady::new(reader, boot.mark, Expect::Attach, STEP);
+            let socket = std::ffi::OsString::from(&lease.socket).into();
+            let process = Process {
+                running: Running::Remote {
+                    ssh,
+                    lifeline: None,
+                },
+                key: lease.token.clone(),
+                again: true,
+                session: lease.session.clone(),
+                ready: ReadyAnswer::Awaited(said, Some((lease.server, socket))),
+                arrival: Some(arrival),
+            };
+            return Ok((process, Channel::new(reader, writer, None)));
+        }
         let (ready, channel, lifeline) = match sockets {
             None => {
                 // The handshake does not wait for the ready line; what reads
                 // its answers passes over that first.
-                let (reader, said) = AfterReady::new(reader, boot.mark, STEP);
+                let (reader, said) = AfterReady::new(reader, boot.mark, Expect::Serve, STEP);
                 let channel = Channel::new(reader, writer, boot.nonce);
-                (ReadyAnswer::Awaited(said), channel, None)
+                (ReadyAnswer::Awaited(said, None), channel, None)
             }
             Some(sockets) => {
                 let mut reader = reader;
@@ -172,7 +223,8 @@ impl Attempt<'_> {
         };
         let process = Process {
             running: Running::Remote { ssh, lifeline },
-            secret: boot.secret,
+            key: boot.secret,
+            again: false,
             session: self.plan.session.clone(),
             ready,
             arrival: Some(arrival),
@@ -223,6 +275,7 @@ impl Attempt<'_> {
             refused: Vec::new(),
             program: String::new(),
             upload: None,
+            again: false,
         };
         let mut limit = self.remote.answer_timeout;
         loop {
@@ -251,6 +304,18 @@ impl Attempt<'_> {
                 }
                 Answer::Need { root } => self.send(stream, answers, &mut found, root).await?,
                 Answer::Run { program } => found.program = program,
+                Answer::Attach { program } if self.lease.is_some() => {
+                    (self.tell)(&Step::Attaching {
+                        program: program.clone(),
+                    });
+                    found.program = program;
+                    found.again = true;
+                    return Ok(found);
+                }
+                Answer::Attach { program } => {
+                    let problem = format!("it attaches to {program} unasked");
+                    return Err(self.transfer(problem).into());
+                }
                 Answer::Failed { reason } => return Err(self.transfer(reason).into()),
                 Answer::Stuck => return Err(self.stuck(found).into()),
             }
@@ -305,14 +370,19 @@ impl Attempt<'_> {
         // read also when it could not be written.
         let written: std::io::Result<()> = writing.await;
         let answer = answers.next(&mut reader, STEP).await;
+        let upload = Upload {
+            sent,
+            size: entry.size(),
+            packing,
+        };
         match answer {
             Ok(Answer::Run { program }) => {
-                found.program = program;
-                found.upload = Some(Upload {
-                    sent,
-                    size: entry.size(),
-                    packing,
-                });
+                found.arrived(program, upload);
+                Ok(())
+            }
+            Ok(Answer::Attach { program }) if self.lease.is_some() => {
+                found.arrived(program, upload);
+                found.again = true;
                 Ok(())
             }
             Ok(Answer::Failed { reason }) => {
@@ -375,6 +445,11 @@ impl Attempt<'_> {
 }
 
 impl Found {
+    fn arrived(&mut self, program: String, upload: Upload) {
+        self.program = program;
+        self.upload = Some(upload);
+    }
+
     fn fact(&self, name: &str) -> &str {
         let fact = self.facts.iter().find(|(known, _)| known == name);
         fact.map_or("", |(_, value)| value)

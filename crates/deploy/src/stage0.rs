@@ -6,6 +6,17 @@ use ollie_bundle::Manifest;
 /// The script without its assignments.
 const SCRIPT: &str = include_str!("stage0.sh");
 
+/// What toolsrv is started for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Serve<'a> {
+    /// A session that ends with its connection.
+    Passing,
+    /// One that may be given a lease.
+    Lasting,
+    /// One that has a lease, and this socket if it still is there.
+    Again(&'a str),
+}
+
 /// A stage 0 for one start.
 #[derive(Debug)]
 pub(crate) struct Stage0 {
@@ -18,7 +29,7 @@ pub(crate) struct Stage0 {
 impl Stage0 {
     /// `word` begins every line of the answer; `skip` are roots that failed, a line
     /// each.
-    pub(crate) fn new(word: &str, manifest: &Manifest, skip: &str) -> Self {
+    pub(crate) fn new(word: &str, manifest: &Manifest, skip: &str, serve: &Serve<'_>) -> Self {
         let mut wanted = String::new();
         for entry in manifest.files() {
             let arch = entry
@@ -29,11 +40,18 @@ impl Stage0 {
                 wanted.push_str(&format!("{arch} {} {} ", entry.sha256(), entry.size()));
             }
         }
+        let (how, socket) = match serve {
+            Serve::Passing => ("serve", String::new()),
+            Serve::Lasting => ("serve --lasting", String::new()),
+            Serve::Again(socket) => ("serve --lasting", socket.to_string()),
+        };
         let mut script = format!(
-            "ollie_n={} ollie_w={} ollie_s={}\n",
+            "ollie_n={} ollie_w={} ollie_s={} ollie_g={} ollie_l={}\n",
             quoted(word),
             quoted(wanted.trim_end()),
-            quoted(skip)
+            quoted(skip),
+            quoted(how),
+            quoted(&socket)
         );
         for line in SCRIPT.lines().map(str::trim_start) {
             if !line.starts_with('#') {

@@ -1,11 +1,13 @@
 # Stage 0: finds or installs toolsrv on a host that may have nothing but a POSIX
-# shell, and becomes it. olliesrv puts three assignments in front:
+# shell, and becomes it. olliesrv puts these assignments in front:
 #   ollie_n  a word for this start; every line that is meant for olliesrv begins with it
 #   ollie_w  "ARCH SHA256 SIZE" for each toolsrv that could be sent
 #   ollie_s  roots that are not to be used, separated by newlines
+#   ollie_g  how toolsrv is started: "serve", or "serve --lasting" for a session with a lease
+#   ollie_l  the socket of a session that may live on here; empty if there is none
 # Nothing is exported and nothing outlives this but what it installs. One block,
 # because a shell that reads it from standard input must have all of it first.
-# shellcheck disable=SC2154 # the three are assigned in front
+# shellcheck disable=SC2154 # these are assigned in front
 {
 set -f
 ollie_nl='
@@ -52,14 +54,24 @@ ollie_right() {
 # Whether root $1 is one of those that are not to be used.
 ollie_skip() { case $ollie_nl$ollie_s$ollie_nl in *"$ollie_nl$1$ollie_nl"*) ;; *) return 1 ;; esac; }
 
+# Becomes toolsrv $1: that of the session that lives on, if its socket is there, else a new one.
+ollie_become() {
+  if [ -n "$ollie_l" ] && [ -S "$ollie_l" ] && [ -O "$ollie_l" ]; then
+    ollie_say "attach $1"
+    exec "$1" attach "$ollie_l" "$ollie_n"
+  fi
+  ollie_say "run $1"
+  # shellcheck disable=SC2086 # split on purpose
+  exec "$1" $ollie_g
+}
+
 # Becomes the toolsrv below root $1, if it is there and right.
 ollie_run() {
   ! ollie_skip "$1" || return 1
   ollie_p=$1/linux-$ollie_a/$ollie_sha/toolsrv
   [ -x "$ollie_p" ] && [ -O "$ollie_p" ] && [ "$ollie_h" != self ] || return 1
   ollie_right "$ollie_p" && [ -z "$(ollie_open "${ollie_p%/*}")" ] || return 1
-  ollie_say "run $ollie_p"
-  exec "$ollie_p" serve
+  ollie_become "$ollie_p"
 }
 
 # Why nothing can be installed below root $1; nothing if it can. Leaves the
@@ -111,8 +123,7 @@ ollie_install() {
     mv -f -- "$ollie_f" "$ollie_d/toolsrv"
   } 2>&1) || { rm -rf -- "$ollie_t"; ollie_say "failed $ollie_d: ${ollie_e%%"$ollie_nl"*}"; exit 1; }
   rm -rf -- "$ollie_t"
-  ollie_say "run $ollie_d/toolsrv"
-  exec "$ollie_d/toolsrv" serve
+  ollie_become "$ollie_d/toolsrv"
 }
 
 printf '\n'

@@ -38,6 +38,11 @@ pub enum Step {
         /// What was sent of it.
         upload: Option<Upload>,
     },
+    /// The session lives on there, and this is the way to it.
+    Attaching {
+        /// The toolsrv that leads there.
+        program: String,
+    },
 }
 
 impl fmt::Display for Step {
@@ -52,6 +57,7 @@ impl fmt::Display for Step {
                 packing,
                 bytes,
             } => write!(f, "{bytes} bytes ({packing}) go to {root}"),
+            Self::Attaching { program } => write!(f, "the session lives on; {program} leads there"),
             Self::Starting {
                 program,
                 upload: None,

@@ -241,6 +241,7 @@ fn plan(
         cwd: cwd.map(|cwd| Octets::from(cwd.into_os_string())),
         yolo: options.yolo,
         session: format!("s-{}", fresh_word()?),
+        lease: None,
     })
 }
 

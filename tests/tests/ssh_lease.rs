@@ -1,0 +1,327 @@
+//! A session with a lease outlives its connection, and the next one finds it
+//! again.
+#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ninep_rs::ClientConfig;
+use ollie_client::CallEvent;
+use ollie_deploy::{Error, Leased, Leases, Place, Plan, ProcessKeeper, Remote, Step};
+use ollie_protocol::{CallId, Exit, ToolResult};
+use ollie_tests::{Devbox, Process, Tree, World, await_that, gap, shell_call};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn keeper(devbox: &Devbox<'_>, world: &World, lease: Option<Duration>) -> ProcessKeeper {
+    let mut remote = Remote::new(devbox.target().parse().unwrap());
+    remote.ssh = devbox.ssh();
+    remote.packed = Some(world.home().join(".cache/ollie/packed"));
+    let policy = ollie_sandbox::layer("default", &[]).unwrap();
+    let plan = Plan {
+        bundle: world.dist().bundle(),
+        policy: String::from_utf8(policy.to_json().unwrap()).unwrap(),
+        cwd: Some("project".into()),
+        yolo: false,
+        session: "kept".to_owned(),
+        lease,
+    };
+    let place = Place::There(Box::new(remote));
+    ProcessKeeper::new(place, plan, "test", ClientConfig::default()).leases(leases(world), "a test")
+}
+
+fn leases(world: &World) -> Leases {
+    Leases::new(world.base().join("home/leases"))
+}
+
+fn devbox(world: &World) -> Devbox<'_> {
+    world
+        .devbox()
+        .hook("mkdir /home/dev/project; chown dev /home/dev/project")
+        .start()
+}
+
+/// Kills the ssh of this process that leads to the devbox.
+fn drop_connection(devbox: &Devbox<'_>) {
+    let ssh = Process::all()
+        .into_iter()
+        .filter(|process| process.parent == std::process::id())
+        .find(|process| process.mentions(&devbox.port().to_string()));
+    Tree::kill(ssh.unwrap().pid);
+}
+
+/// A command that says a line each time a file appears.
+fn by_steps(count: u32) -> String {
+    format!(
+        "for i in $(seq {count}); do echo line $i; echo err $i >&2; \
+         while [ ! -e go-$i ]; do sleep 0.01; done; done; exit 5"
+    )
+}
+
+fn go(devbox: &Devbox<'_>, step: u32) {
+    std::fs::write(devbox.home().join(format!("project/go-{step}")), "").unwrap();
+}
+
+/// Everything a test does, on a runtime of its own.
+fn on_a_runtime<F: Future<Output = ()>>(test: F) {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(test);
+}
+
+/// What a call has said, whichever stream.
+#[derive(Default)]
+struct Heard {
+    bytes: Vec<u8>,
+}
+
+impl Heard {
+    fn hear(&mut self, event: CallEvent) {
+        if let CallEvent::Output { data, .. } = event {
+            self.bytes.extend_from_slice(&data);
+        }
+    }
+
+    /// Lines of this beginning, in their order.
+    fn lines(&self, beginning: &str) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        let lines = text.lines().filter(|line| line.starts_with(beginning));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+fn numbered(beginning: &str, count: u32) -> Vec<String> {
+    (1..=count).map(|i| format!("{beginning} {i}")).collect()
+}
+
+#[test]
+fn a_call_and_its_output_go_on_through_drops_and_nothing_is_lost_or_doubled() {
+    let Some(world) = World::with_ssh("leases") else {
+        return;
+    };
+    let devbox = devbox(&world);
+    on_a_runtime(async {
+        let prepared = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&prepared);
+        let keeper = keeper(&devbox, &world, Some(MINUTE)).prepare(move |conn| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Box::pin(conn.ping())
+        });
+        let mut heard = Heard::default();
+        let attached = AtomicU32::new(0);
+        let tell = |step: &Step| {
+            if matches!(step, Step::Attaching { .. }) {
+                attached.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let mut step = 1;
+        let mut hear = |event| {
+            heard.hear(event);
+            while step <= 5
+                && heard.lines("line").len() >= step as usize
+                && heard.lines("err").len() >= step as usize
+            {
+                drop_connection(&devbox);
+                go(&devbox, step);
+                step += 1;
+            }
+        };
+        let call = shell_call("long", &by_steps(5));
+        let result = keeper.call(&call, &mut hear, &tell).await.unwrap();
+        assert_eq!(result.exit, Some(Exit::Code(5)));
+        assert_eq!(heard.lines("line"), numbered("line", 5));
+        assert_eq!(heard.lines("err"), numbered("err", 5));
+        assert_eq!(attached.load(Ordering::SeqCst), 5);
+        let kept = keeper.get(&tell).await.unwrap();
+        assert_eq!(kept.generation, 1);
+        assert_eq!(kept.leased(), &Leased::For(MINUTE));
+        assert_eq!(
+            prepared.load(Ordering::SeqCst),
+            1,
+            "the toolsrv is the same"
+        );
+        drop(kept);
+
+        // The key is there for its owner alone, and goes with the session.
+        let file = world.home().join("leases/kept.json");
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(keeper.end().await);
+        assert!(!file.exists());
+    });
+    devbox.nothing_left();
+}
+
+#[test]
+fn without_a_lease_the_outcome_is_unknown_and_the_next_toolsrv_is_prepared_anew() {
+    let Some(world) = World::with_ssh("no lease") else {
+        return;
+    };
+    let devbox = devbox(&world);
+    on_a_runtime(async {
+        let prepared = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&prepared);
+        let keeper = keeper(&devbox, &world, None).prepare(move |conn| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Box::pin(conn.ping())
+        });
+        let call = shell_call("short", "echo x >>count; echo counted; exec sleep 4242");
+        let mut hear = |event: CallEvent| {
+            if matches!(event, CallEvent::Output { .. }) {
+                drop_connection(&devbox);
+            }
+        };
+        let error = keeper.call(&call, &mut hear, &|_| ()).await.unwrap_err();
+        assert!(matches!(error, Error::Unknown(_)), "{error:?}");
+        let next = shell_call("next", "cat count");
+        let result = ok(keeper.call(&next, &mut |_| (), &|_| ()).await);
+        assert_eq!(result.content, "x\n", "it ran once");
+        assert_eq!(prepared.load(Ordering::SeqCst), 2);
+        assert!(!world.home().join("leases").exists(), "no key is kept");
+        assert!(keeper.end().await);
+    });
+    devbox.nothing_left();
+}
+
+fn ok(result: Result<ToolResult, Error>) -> ToolResult {
+    result.unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+#[test]
+fn another_process_takes_the_session_up_again() {
+    let Some(world) = World::with_ssh("leases across processes") else {
+        return;
+    };
+    let devbox = devbox(&world);
+    on_a_runtime(async {
+        let first = keeper(&devbox, &world, Some(MINUTE));
+        let kept = first.get(&|_| ()).await.unwrap();
+        let server = kept.process().server();
+        kept.conn()
+            .start(&shell_call("bg", &by_steps(2)))
+            .await
+            .unwrap();
+        // As after a kill -9: nobody says goodbye.
+        drop((kept, first));
+        go(&devbox, 1);
+
+        let second = keeper(&devbox, &world, Some(MINUTE));
+        let mut heard = Heard::default();
+        let mut hear = |event| {
+            heard.hear(event);
+            if heard.lines("line").len() == 2 {
+                go(&devbox, 2);
+            }
+        };
+        let id = CallId::new("bg").unwrap();
+        let result = ok(second.resume(&id, &mut hear, &|_| ()).await);
+        assert_eq!(result.exit, Some(Exit::Code(5)));
+        assert_eq!(heard.lines("line"), numbered("line", 2));
+        let kept = second.get(&|_| ()).await.unwrap();
+        assert_eq!(kept.process().server(), server);
+        drop(kept);
+        assert!(second.end().await);
+    });
+    devbox.nothing_left();
+}
+
+#[test]
+fn a_session_whose_time_has_run_out_is_gone_and_a_new_one_starts() {
+    let Some(world) = World::with_ssh("leases that run out") else {
+        return;
+    };
+    let devbox = devbox(&world);
+    on_a_runtime(async {
+        let second = Duration::from_secs(1);
+        let keeper = keeper(&devbox, &world, Some(second));
+        let kept = keeper.get(&|_| ()).await.unwrap();
+        kept.conn()
+            .start(&shell_call("bg", "exec sleep 4242"))
+            .await
+            .unwrap();
+        drop_connection(&devbox);
+        kept.conn().closed().await;
+        drop(kept);
+        let gone = await_that(Duration::from_secs(15), || devbox.leftovers().is_empty());
+        assert!(gone, "{:?}", devbox.leftovers());
+        let kept = keeper.get(&|_| ()).await.unwrap();
+        assert_eq!(kept.generation, 2);
+        let fate = kept.conn().fate(&CallId::new("bg").unwrap()).await.unwrap();
+        assert_eq!(fate, ollie_client::Fate::NeverStarted, "not in this one");
+        drop(kept);
+        assert!(keeper.end().await);
+    });
+    devbox.nothing_left();
+}
+
+/// logind.conf(5): with KillUserProcesses and without lingering, a user's
+/// processes end at logout, and a place below /dev/shm goes (RemoveIPC).
+#[test]
+fn where_logind_would_end_it_a_lease_is_refused_with_the_reason() {
+    let Some(world) = World::with_ssh("logind") else {
+        return;
+    };
+    let cgroup = LoginScope::make();
+    let kills = "mkdir -p /run/systemd/users /run/systemd/logind.conf.d\n\
+                 echo '[Login]\nKillUserProcesses=yes' >/run/systemd/logind.conf.d/1.conf";
+    for (tmpdir, says) in [
+        ("/dev/shm", "removes at logout"),
+        ("/tmp", "KillUserProcesses"),
+    ] {
+        if tmpdir == "/tmp" && cgroup.is_none() {
+            return gap("KillUserProcesses", "needs a cgroup of one's own");
+        }
+        let scope = cgroup.as_ref().map(LoginScope::enter).unwrap_or_default();
+        let devbox = world
+            .devbox()
+            .hook("mkdir -p /home/dev/project; chown dev /home/dev/project")
+            .hook(kills)
+            .hook(&scope)
+            .config(&format!("SetEnv TMPDIR={tmpdir}"))
+            .start();
+        on_a_runtime(async {
+            let keeper = keeper(&devbox, &world, Some(MINUTE));
+            let kept = keeper.get(&|_| ()).await.unwrap();
+            let Leased::Refused(reason) = kept.leased() else {
+                panic!("{:?}", kept.leased())
+            };
+            assert!(reason.contains(says), "{reason}");
+            assert!(reason.contains("enable-linger dev"), "{reason}");
+            assert!(!world.home().join("leases").exists(), "no key is kept");
+            drop(kept);
+            assert!(keeper.end().await);
+        });
+        devbox.nothing_left();
+    }
+}
+
+/// A control group with the name that logind gives a login's.
+struct LoginScope(std::path::PathBuf);
+
+impl LoginScope {
+    fn make() -> Option<Self> {
+        let name = format!("session-{}.scope", std::process::id());
+        ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+            .map(|base| std::path::Path::new(base).join(&name))
+            .into_iter()
+            .find(|scope| std::fs::create_dir(scope).is_ok() && scope.join("cgroup.procs").exists())
+            .map(Self)
+    }
+
+    /// The line of shell that enters it.
+    fn enter(&self) -> String {
+        format!("echo $$ >{}/cgroup.procs", self.0.display())
+    }
+}
+
+impl Drop for LoginScope {
+    fn drop(&mut self) {
+        // Its last process is gone a moment after it was waited for.
+        await_that(Duration::from_secs(5), || {
+            std::fs::remove_dir(&self.0).is_ok()
+        });
+    }
+}
