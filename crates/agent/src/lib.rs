@@ -3,20 +3,32 @@
 //! A [`History`] is what was said and done, in a form that no provider can
 //! refuse: a call exists in it only together with its result. A [`Backend`]
 //! makes the next reply of it, as a stream of [`Delta`]s. [`Hands`] run the
-//! calls of the reply. What happens meanwhile is told in [`Event`]s.
+//! calls of the reply. An [`Agent`] goes from one to the other until the model
+//! has no further calls; what happens meanwhile is told in [`Event`]s, and
+//! what has to be kept in [`Checkpoint`]s.
+//!
+//! The loop itself is a state machine without a runtime, a clock or a disk
+//! (`machine`); a driver of few lines does what it wants done.
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod backend;
+mod backoff;
 mod config;
+mod driver;
 mod error;
+mod estimate;
 mod event;
 mod hands;
 mod history;
+mod machine;
 mod message;
 mod notice;
 mod request;
+mod text;
 
+pub use agent::{Agent, Handle};
 pub use backend::{Backend, BackendError, Delta, DeltaStream, Model, StopReason, Usage};
 pub use config::{Config, Hooks, Limits, Visible};
 pub use error::Error;
