@@ -9,6 +9,7 @@
 mod call;
 mod figures;
 mod spawn;
+mod ssh;
 
 use std::error::Error;
 
@@ -26,5 +27,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{rounds} rounds, medians; the machine's other work disturbs both sides alike\n");
         bench.run(rounds).await?;
         call::run(rounds).await
-    })
+    })?;
+    ssh::run(rounds)
 }

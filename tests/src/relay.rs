@@ -2,6 +2,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use crate::must::must;
 
@@ -27,6 +29,14 @@ impl Relay {
     /// One to this port, without a limit.
     #[must_use]
     pub fn to(port: u16) -> Self {
+        Self::far(port, Duration::ZERO)
+    }
+
+    /// One to this port as if it were so far away: a round trip takes this
+    /// long, that of the connection itself (TCP's SYN) included. Nothing else
+    /// of a long way is imitated, no loss and no limit of bandwidth.
+    #[must_use]
+    pub fn far(port: u16, round_trip: Duration) -> Self {
         let listener = must(TcpListener::bind("127.0.0.1:0"), "listen");
         let own = must(listener.local_addr(), "ask for the port").port();
         let power = Arc::new(Power::default());
@@ -35,15 +45,8 @@ impl Relay {
         // It ends with the process of the test.
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let Ok(host) = TcpStream::connect(("127.0.0.1", port)) else {
-                    continue;
-                };
-                let (Ok(from_host), Ok(to_client)) = (host.try_clone(), client.try_clone()) else {
-                    continue;
-                };
-                let (there, back) = (Arc::clone(&shared), Arc::clone(&shared));
-                std::thread::spawn(move || pass(client, host, &there, true));
-                std::thread::spawn(move || pass(from_host, to_client, &back, false));
+                let power = Arc::clone(&shared);
+                std::thread::spawn(move || carry(client, port, round_trip, &power));
             }
         });
         Self { port: own, power }
@@ -74,7 +77,35 @@ impl Relay {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, power: &Power, there: bool) {
+/// Connects, and starts what passes on in each direction.
+fn carry(client: TcpStream, port: u16, round_trip: Duration, power: &Arc<Power>) {
+    std::thread::sleep(round_trip);
+    let Ok(host) = TcpStream::connect(("127.0.0.1", port)) else {
+        return;
+    };
+    // A relay that waits to fill its packets would add what no link does.
+    let _ = (client.set_nodelay(true), host.set_nodelay(true));
+    let (Ok(from_host), Ok(to_client)) = (host.try_clone(), client.try_clone()) else {
+        return;
+    };
+    for (from, to, there) in [(client, host, true), (from_host, to_client, false)] {
+        let power = Arc::clone(power);
+        std::thread::spawn(move || pass(from, to, &power, there, round_trip / 2));
+    }
+}
+
+/// What is on its way: when it arrives, and what it is.
+type OnItsWay = (Instant, Vec<u8>);
+
+/// Pieces that may be on their way: 16 MiB, more than ssh's windows.
+const PIECES: usize = 4096;
+
+fn pass(mut from: TcpStream, to: TcpStream, power: &Power, there: bool, each: Duration) {
+    let (Ok(from_too), Ok(to_too)) = (from.try_clone(), to.try_clone()) else {
+        return;
+    };
+    let (sender, receiver) = std::sync::mpsc::sync_channel(PIECES);
+    let arriving = std::thread::spawn(move || arrive(&receiver, to));
     let mut buffer = [0; 4096];
     let mut lost = false;
     while let Ok(read @ 1..) = from.read(&mut buffer) {
@@ -90,12 +121,24 @@ fn pass(mut from: TcpStream, mut to: TcpStream, power: &Power, there: bool) {
             let left = usize::try_from(limit.saturating_sub(sent)).unwrap_or(usize::MAX);
             count = read.min(left);
         }
-        if to.write_all(&buffer[..count]).is_err() || count < read {
+        let piece = (Instant::now() + each, buffer[..count].to_vec());
+        if sender.send(piece).is_err() || count < read {
             break;
         }
     }
+    drop(sender);
+    let _ = arriving.join();
     if !lost {
-        let _ = to.shutdown(Shutdown::Both);
-        let _ = from.shutdown(Shutdown::Both);
+        let _ = to_too.shutdown(Shutdown::Both);
+        let _ = from_too.shutdown(Shutdown::Both);
+    }
+}
+
+fn arrive(pieces: &Receiver<OnItsWay>, mut to: TcpStream) {
+    while let Ok((due, piece)) = pieces.recv() {
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        if to.write_all(&piece).is_err() {
+            return;
+        }
     }
 }

@@ -59,6 +59,13 @@ pub struct Call {
     ended: bool,
 }
 
+fn written(call: &ToolCall) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(call).map_err(|source| Error::Malformed {
+        record: "tool call",
+        source,
+    })
+}
+
 /// The requests before the first read, until each was answered.
 #[derive(Debug)]
 struct Start {
@@ -80,10 +87,7 @@ async fn answered<T>(request: &mut Option<Pending<T>>) -> Result<(), Error> {
 
 impl Call {
     pub(crate) fn start(client: &Client, root: &Handle, call: &ToolCall) -> Result<Self, Error> {
-        let json = serde_json::to_vec(call).map_err(|source| Error::Malformed {
-            record: "tool call",
-            source,
-        })?;
+        let json = written(call)?;
         if json.len() > limits::CALL_MAX {
             return Err(Error::Refused(format!(
                 "the tool call has {} bytes, at most {} are taken: give long text on standard \
@@ -92,6 +96,21 @@ impl Call {
                 limits::CALL_MAX
             )));
         }
+        Ok(Self::begin(client, root, call, json))
+    }
+
+    /// Before it is known what the server takes; `None` if it may be more.
+    pub(crate) fn start_early(
+        client: &Client,
+        root: &Handle,
+        call: &ToolCall,
+    ) -> Result<Option<Self>, Error> {
+        let json = written(call)?;
+        let fits = json.len() <= client.max_data() as usize;
+        Ok(fits.then(|| Self::begin(client, root, call, json)))
+    }
+
+    fn begin(client: &Client, root: &Handle, call: &ToolCall, json: Vec<u8>) -> Self {
         let (file, walking) = root.walk(tree::PROC_NEW);
         let opening = file.open(OpenMode::READ_WRITE);
         let json = Bytes::from(json);
@@ -115,7 +134,7 @@ impl Call {
             ended: false,
         };
         new.ask();
-        Ok(new)
+        new
     }
 
     /// The id it was given.

@@ -1,4 +1,4 @@
-use ninep_rs::{Client, ClientConfig, Handle, OpenMode, Stat};
+use ninep_rs::{Client, ClientConfig, Handle, OpenMode, Pending, Qid, Stat};
 use ollie_protocol::auth::{Handshake, LEN};
 use ollie_protocol::{HostFacts, Key, Nonce, Proof, ToolCall, VersionRecord, tree};
 use serde::de::DeserializeOwned;
@@ -8,6 +8,9 @@ use crate::{Call, Error};
 
 /// The longest file of the tree that is read whole, in bytes.
 const FILE_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of a nonce and of a proof.
+const PROOF: u32 = 32;
 
 /// Who connects, and how it can prove it.
 #[derive(Debug, Clone, Copy)]
@@ -44,16 +47,32 @@ pub async fn dial_toolsrv(
     credentials: Credentials<'_>,
     config: ClientConfig,
 ) -> Result<ToolsrvConn, Error> {
+    open_toolsrv(reader, writer, credentials, config)
+        .await?
+        .proved()
+        .await
+}
+
+/// The first half of [`dial_toolsrv`]: everything up to Tattach is on its way
+/// when this returns, and nothing is proved yet.
+///
+/// # Errors
+/// As [`dial_toolsrv`], for the nonce where it has to be asked for.
+pub async fn open_toolsrv(
+    reader: impl AsyncRead + Unpin + Send + 'static,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
+    credentials: Credentials<'_>,
+    config: ClientConfig,
+) -> Result<Opening, Error> {
     let client = Client::spawn(reader, writer, config);
     let random = |error| Error::Random(format!("{error}"));
-    let count = 32;
 
     let version = client.version();
     let (afid, authenticating) = client.auth(credentials.session, credentials.agent);
     let server = match credentials.nonce {
         Some(nonce) => nonce,
         None => {
-            let bytes = afid.read(0, count).await.map_err(Error::NotAccepted)?;
+            let bytes = afid.read(0, PROOF).await.map_err(Error::NotAccepted)?;
             Nonce::from_bytes(exactly(&bytes)?)
         }
     };
@@ -68,19 +87,77 @@ pub async fn dial_toolsrv(
     let mut written = nonce.as_bytes().to_vec();
     written.extend_from_slice(proof.as_bytes());
     let writing = afid.write(0, written);
-    let reading = afid.read(0, count);
+    let reading = afid.read(0, PROOF);
     let (root, attaching) = client.attach(Some(&afid), credentials.session, credentials.agent);
+    Ok(Opening {
+        client,
+        root,
+        expected: credentials.key.server_proof(&handshake),
+        has_the_secret: credentials.nonce.is_some(),
+        version,
+        authenticating,
+        writing,
+        reading,
+        attaching,
+        _afid: afid,
+    })
+}
 
-    version.await?;
-    authenticating.await.map_err(Error::NotAccepted)?;
-    writing.await.map_err(Error::NotAccepted)?;
-    let answer = reading.await.map_err(Error::NotAccepted)?;
-    let theirs = Proof::from_bytes(exactly(&answer)?);
-    if !theirs.matches(&credentials.key.server_proof(&handshake)) {
-        return Err(Error::Impostor);
+/// A connection whose handshake is on its way.
+#[derive(Debug)]
+pub struct Opening {
+    client: Client,
+    root: Handle,
+    expected: Proof,
+    /// Whether the secret itself went over this stream before.
+    has_the_secret: bool,
+    version: Pending<u32>,
+    authenticating: Pending<Qid>,
+    writing: Pending<u32>,
+    reading: Pending<bytes::Bytes>,
+    attaching: Pending<Qid>,
+    /// Its clunk would overtake the attach.
+    _afid: Handle,
+}
+
+impl Opening {
+    /// Starts the first call in the burst of the handshake, a round trip
+    /// earlier than the proof allows. Nothing that it says is to be believed
+    /// before [`Opening::proved`] has returned.
+    ///
+    /// `None` where that would show the call to somebody who may not see it,
+    /// and for a call that is longer than what is taken before an attach. Only
+    /// on the stream of the boot record it shows nothing: whoever is at its
+    /// other end has the secret that was in that record, and with it the proof.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the call cannot be written as JSON.
+    pub fn call(&self, call: &ToolCall) -> Result<Option<Call>, Error> {
+        if !self.has_the_secret {
+            return Ok(None);
+        }
+        Call::start_early(&self.client, &self.root, call)
     }
-    attaching.await.map_err(Error::NotAccepted)?;
-    Ok(ToolsrvConn { client, root })
+
+    /// Waits until the other side has proved that it knows the key.
+    ///
+    /// # Errors
+    /// As [`dial_toolsrv`].
+    pub async fn proved(self) -> Result<ToolsrvConn, Error> {
+        self.version.await?;
+        self.authenticating.await.map_err(Error::NotAccepted)?;
+        self.writing.await.map_err(Error::NotAccepted)?;
+        let answer = self.reading.await.map_err(Error::NotAccepted)?;
+        let theirs = Proof::from_bytes(exactly(&answer)?);
+        if !theirs.matches(&self.expected) {
+            return Err(Error::Impostor);
+        }
+        self.attaching.await.map_err(Error::NotAccepted)?;
+        Ok(ToolsrvConn {
+            client: self.client,
+            root: self.root,
+        })
+    }
 }
 
 fn exactly(bytes: &[u8]) -> Result<[u8; LEN], Error> {

@@ -9,7 +9,8 @@
 //!
 //! The handshake is one burst where the server's nonce is known already, and
 //! a call is always one: walk, open, write and the first reads leave together,
-//! so the first output is one round trip away.
+//! so the first output is one round trip away. On a new session's own stream
+//! the first call leaves with the handshake ([`Opening::call`]).
 
 #![forbid(unsafe_code)]
 
@@ -21,5 +22,5 @@ mod events;
 
 pub use call::{Call, CallEvent, Stdin};
 pub use calls::Fate;
-pub use conn::{Credentials, ToolsrvConn, dial_toolsrv};
+pub use conn::{Credentials, Opening, ToolsrvConn, dial_toolsrv, open_toolsrv};
 pub use error::Error;

@@ -2,7 +2,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use ninep_rs::ClientConfig;
-use ollie_client::{Credentials, ToolsrvConn, dial_toolsrv};
+use ollie_client::{Credentials, Opening, ToolsrvConn, open_toolsrv};
 use ollie_protocol::auth::{AGENT, OWNER};
 use ollie_protocol::{Key, Nonce, Octets, Ready};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -108,13 +108,42 @@ impl Process {
         agent: &str,
         config: ClientConfig,
     ) -> Result<ToolsrvConn, Error> {
+        let opened = self.open(channel, agent, config).await;
+        self.proved(opened).await
+    }
+
+    /// The first half of [`Process::connect`]: the handshake leaves, and a
+    /// first call may leave with it ([`Opening::call`]).
+    ///
+    /// # Errors
+    /// Those of the client, for [`Process::proved`] to explain.
+    pub async fn open(
+        &self,
+        channel: Channel,
+        agent: &str,
+        config: ClientConfig,
+    ) -> Result<Opening, ollie_client::Error> {
         let credentials = Credentials {
             key: &self.key,
             session: &self.session,
             agent,
             nonce: channel.nonce,
         };
-        let dialled = dial_toolsrv(channel.reader, channel.writer, credentials, config).await;
+        open_toolsrv(channel.reader, channel.writer, credentials, config).await
+    }
+
+    /// The other half.
+    ///
+    /// # Errors
+    /// As [`Process::connect`].
+    pub async fn proved(
+        &mut self,
+        opened: Result<Opening, ollie_client::Error>,
+    ) -> Result<ToolsrvConn, Error> {
+        let dialled = match opened {
+            Ok(opening) => opening.proved().await,
+            Err(error) => Err(error),
+        };
         self.hear().await?;
         dialled.map_err(|error| match (&self.running, &self.arrival) {
             (

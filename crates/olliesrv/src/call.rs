@@ -1,11 +1,11 @@
-use ollie_client::CallEvent;
+use ollie_client::{Call, CallEvent};
 use ollie_protocol::{ToolCall, ToolResult};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::explain::explain;
 use crate::options::CallOptions;
-use crate::setup::{call_id, setup_tool_server};
+use crate::setup::{call_id, setup_with_call};
 use crate::signals::Signals;
 use crate::verbose::Verbose;
 use crate::{exec, exit, output};
@@ -17,9 +17,10 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
     let mut call = ToolCall::new(call_id()?, &options.tool);
     call.args = arguments(&options.arguments)?;
     exec::apply(&options.run, &mut call)?;
-    let server = setup_tool_server(&options.session, options.host.as_ref(), &verbose).await?;
+    let host = options.host.as_ref();
+    let (server, running) = setup_with_call(&options.session, host, &verbose, &call).await?;
     let outcome = tokio::select! {
-        outcome = result_of(&server.conn, &call) => outcome.map(Some),
+        outcome = result(running) => outcome.map(Some),
         // Nobody is there who could end anything: ssh is killed.
         error = server.silence() => return Err(error),
         // Closing the connection ends the call.
@@ -45,7 +46,10 @@ pub(crate) async fn result_of(
     conn: &ollie_client::ToolsrvConn,
     call: &ToolCall,
 ) -> Result<ToolResult, Error> {
-    let mut running = conn.call(call)?;
+    result(conn.call(call)?).await
+}
+
+async fn result(mut running: Call) -> Result<ToolResult, Error> {
     while let Some(event) = running.next().await? {
         if let CallEvent::Result(result) = event {
             return Ok(*result);

@@ -2,14 +2,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ollie_client::CallEvent;
+use ollie_client::{Call, CallEvent};
 use ollie_protocol::{Event, EventFormat, Octets, ShellArgs, Stream, ToolCall, ToolResult};
 
 use crate::error::Error;
 use crate::explain::explain;
 use crate::options::{ExecOptions, RunOptions};
 use crate::output::Output;
-use crate::setup::{ToolServer, call_id, setup_tool_server};
+use crate::setup::{ToolServer, call_id, setup_with_call};
 use crate::signals::{Signals, Wish};
 use crate::verbose::Verbose;
 use crate::{exit, stdin};
@@ -27,8 +27,9 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
     // somebody who ends it.
     let mut signals = Signals::new()?;
     let call = tool_call(options)?;
-    let server = tokio::select! {
-        server = setup_tool_server(&options.session, options.host.as_ref(), &verbose) => server?,
+    let host = options.host.as_ref();
+    let (server, running) = tokio::select! {
+        started = setup_with_call(&options.session, host, &verbose, &call) => started?,
         wish = signals.next() => return Ok(status_of(wish)),
     };
     if options.json
@@ -36,7 +37,7 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
     {
         crate::output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
     }
-    let outcome = follow(&server, &call, options, &mut signals).await;
+    let outcome = follow(&server, running, &call, options, &mut signals).await;
     match outcome {
         // Nobody is there who could end anything: ssh is killed.
         Err(error @ Error::Silent { .. }) => return Err(error),
@@ -127,11 +128,11 @@ pub(crate) fn apply(options: &RunOptions, call: &mut ToolCall) -> Result<(), Err
 /// result means that toolsrv did not even answer to the wish to kill it.
 async fn follow(
     server: &ToolServer,
+    mut running: Call,
     call: &ToolCall,
     options: &ExecOptions,
     signals: &mut Signals,
 ) -> Result<(Option<ToolResult>, Option<End>), Error> {
-    let mut running = server.conn.call(call)?;
     // Dropped with this function: a standard input that never ends must not
     // keep the connection open when the command has ended.
     let mut feeding = tokio::task::JoinSet::new();

@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use ollie_client::ToolsrvConn;
+use ollie_client::{Call, ToolsrvConn};
 use ollie_deploy::{Channel, Installed, Plan, Process, Remote, Step, Target};
-use ollie_protocol::{CallId, Nonce, Octets, auth};
+use ollie_protocol::{CallId, Nonce, Octets, ToolCall, auth};
 use ollie_sandbox::{Layer, Layered, MAX_POLICY_BYTES, Source};
 
 use crate::askpass::Asker;
@@ -70,6 +70,32 @@ pub(crate) async fn setup_tool_server(
     host: Option<&Target>,
     verbose: &Verbose,
 ) -> Result<ToolServer, Error> {
+    let (server, _) = start(options, host, verbose, None).await?;
+    Ok(server)
+}
+
+/// The same, and starts a call as soon as may be: on its way together with
+/// the handshake.
+pub(crate) async fn setup_with_call(
+    options: &SessionOptions,
+    host: Option<&Target>,
+    verbose: &Verbose,
+    call: &ToolCall,
+) -> Result<(ToolServer, Call), Error> {
+    let (server, running) = start(options, host, verbose, Some(call)).await?;
+    let running = match running {
+        Some(running) => running,
+        None => server.conn.call(call)?,
+    };
+    Ok((server, running))
+}
+
+async fn start(
+    options: &SessionOptions,
+    host: Option<&Target>,
+    verbose: &Verbose,
+    call: Option<&ToolCall>,
+) -> Result<(ToolServer, Option<Call>), Error> {
     let paths = own_paths()?;
     let mut project = None;
     let (process, channel) = match host {
@@ -101,29 +127,43 @@ pub(crate) async fn setup_tool_server(
             ollie_deploy::spawn_local(&installed, &plan).await?
         }
     };
-    let mut server = connect(process, channel, verbose).await?;
+    let (mut server, running) = connect_and_call(process, channel, verbose, call).await?;
     server.project = project;
-    Ok(server)
+    Ok((server, running))
 }
 
 /// Proves both sides to each other.
 pub(crate) async fn connect(
-    mut process: Process,
+    process: Process,
     channel: Channel,
     verbose: &Verbose,
 ) -> Result<ToolServer, Error> {
-    let conn = process
-        .connect(channel, AGENT, verbose.client_config())
-        .await?;
+    let (server, _) = connect_and_call(process, channel, verbose, None).await?;
+    Ok(server)
+}
+
+async fn connect_and_call(
+    mut process: Process,
+    channel: Channel,
+    verbose: &Verbose,
+    call: Option<&ToolCall>,
+) -> Result<(ToolServer, Option<Call>), Error> {
+    let opened = process.open(channel, AGENT, verbose.client_config()).await;
+    let running = match (&opened, call) {
+        (Ok(opening), Some(call)) => opening.call(call)?,
+        _ => None,
+    };
+    let conn = process.proved(opened).await?;
     verbose.step(&format!(
         "toolsrv is ready, process {}; both sides have proved who they are",
         process.server().unwrap_or_default()
     ));
-    Ok(ToolServer {
+    let server = ToolServer {
         conn,
         process,
         project: None,
-    })
+    };
+    Ok((server, running))
 }
 
 /// A session on another host: how to go there, and what to start.
