@@ -33,6 +33,25 @@ pub enum Error {
     /// The agent has ended.
     #[error("the agent has ended")]
     Ended,
+    /// A prompt's template that cannot be rendered.
+    #[error("line {line} of the prompt: {problem}")]
+    Template {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An agent's file that says what it cannot mean.
+    #[error("the agent's file: {0}")]
+    AgentFile(String),
+    /// A file that is no skill.
+    #[error("the skill {name:?}: {problem}")]
+    Skill {
+        /// The name of the file, without `.md`.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A stored history that cannot be one.
     #[error("this is no valid history: {0}")]
     History(String),

@@ -9,10 +9,14 @@
 //!
 //! The loop itself is a state machine without a runtime, a clock or a disk
 //! (`machine`); a driver of few lines does what it wants done.
+//!
+//! What an agent is told to be is read here too, from text that the caller
+//! has: [`AgentFile`]s, [`render`]ed prompts, [`Skill`]s.
 
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agent_file;
 mod backend;
 mod backoff;
 mod config;
@@ -25,10 +29,13 @@ mod history;
 mod machine;
 mod message;
 mod notice;
+mod prompt;
 mod request;
+mod skill;
 mod text;
 
 pub use agent::{Agent, Handle};
+pub use agent_file::AgentFile;
 pub use backend::{Backend, BackendError, Delta, DeltaStream, Model, StopReason, Usage};
 pub use config::{Config, Hooks, Limits, Visible};
 pub use error::Error;
@@ -37,4 +44,7 @@ pub use hands::{CallEnd, Chunk, Hands, HandsError, ShellEnd};
 pub use history::History;
 pub use message::{Answered, Entry, ModelCall, Origin, Outcome, Reasoning, Reply};
 pub use notice::{Checkpoint, Notice, Queued};
+pub use prompt::{Variables, render};
 pub use request::{Parallel, Request, Sampling, ToolDef};
+pub(crate) use skill::SKILL;
+pub use skill::{Skill, SkilledHands};

@@ -3,6 +3,7 @@
 
 mod calls;
 mod length;
+mod skills;
 mod trouble;
 mod turn;
 mod world;
