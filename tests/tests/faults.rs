@@ -145,7 +145,7 @@ async fn after_many_calls_everything_is_as_large_as_before() {
     calls(&conn, "warm", 150).await;
     let settled = || {
         // A supervisor ends a moment after its last word.
-        await_that(Duration::from_secs(5), || world.processes().len() == 3);
+        await_that(Duration::from_secs(5), || world.processes().len() == 4);
         Size::of(&world, &toolsrv)
     };
     let before = settled();
@@ -156,8 +156,8 @@ async fn after_many_calls_everything_is_as_large_as_before() {
     let after = settled();
     println!("{count} calls, {each:?} each: {before:?}, {after:?}");
     assert_eq!(
-        before.processes, 3,
-        "server, companion, and a supervisor that waits"
+        before.processes, 4,
+        "server, companion, and a supervisor that waits, with its child"
     );
     assert_eq!(after.processes, before.processes);
     if before.fds.contains(&None) {

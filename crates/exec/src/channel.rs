@@ -95,8 +95,8 @@ pub(crate) fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN)
 }
 
-/// Waits until one of `fds` can be read, at most until `timeout_ms` (-1:
-/// without limit), and says which.
+/// Waits until one of `fds` can be read or has ended, at most for `timeout`,
+/// and says which.
 pub(crate) fn wait_readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     timeout: Option<std::time::Duration>,

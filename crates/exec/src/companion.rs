@@ -62,12 +62,8 @@ fn live(channel: &OwnedFd, litter: &Litter) {
     // By this name (PR_SET_NAME, prctl(2)) whoever kills "toolsrv" kills the
     // server alone, and there is somebody left to clean up.
     let _ = rustix::thread::set_name(c"ollie-companion");
-    // A terminal's Ctrl-C goes to its whole foreground group; the companion
-    // ends when its server does and not before.
     let _ = rustix::process::setsid();
-    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGTERM, libc::SIGPIPE] {
-        sys::ignore(signal);
-    }
+    sys::ignore_signals();
     silence();
     let ready = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     if let (Ok(()), Ok(signals)) = (ready, sys::sigchld_fd()) {
@@ -149,17 +145,25 @@ impl Life<'_> {
                 self.policies
                     .push(Enforcement::from_parts(fds.next(), &parts).ok()?);
             }
-            Some(&Message::SUPERVISOR) => self.supervise(&fds.next()?),
+            Some(&Message::SUPERVISOR) => {
+                let number = message.bytes.get(1..)?.try_into().ok()?;
+                self.supervise(u32::from_le_bytes(number), &fds.next()?);
+            }
             _ => return None,
         }
         Some(())
     }
 
-    /// Forks a supervisor that waits for a command on `control`.
-    fn supervise(&mut self, control: &OwnedFd) {
+    /// Forks a supervisor that waits for a command of one policy on `control`.
+    fn supervise(&mut self, number: u32, control: &OwnedFd) {
+        let refuse = |step, errno| supervisor::report(control, Report::NotStarted { step, errno });
+        let index = usize::try_from(number).ok();
+        let Some(policy) = index.and_then(|index| self.policies.get(index)) else {
+            return refuse(Step::Sandbox, libc::EINVAL);
+        };
         match sys::fork_single_threaded() {
             Ok(Fork::Parent(pid)) => {
-                self.supervisors.insert(number(pid));
+                self.supervisors.insert(self::number(pid));
             }
             Ok(Fork::Child) => {
                 // The channel must not stay open here: its end is how the
@@ -167,18 +171,10 @@ impl Life<'_> {
                 sys::close_for_good(self.channel);
                 sys::close_for_good(&self.signals);
                 let _ = rustix::thread::set_name(c"ollie-call");
-                supervisor::run(&self.policies, control);
+                supervisor::run(number, policy, control);
                 sys::exit_now(0)
             }
-            Err(error) => {
-                let report = Report::NotStarted {
-                    step: Step::Fork,
-                    errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
-                };
-                if let Ok(bytes) = serde_json::to_vec(&report) {
-                    let _ = channel::send(control.as_fd(), &bytes, &[]);
-                }
-            }
+            Err(error) => refuse(Step::Fork, error.raw_os_error().unwrap_or(libc::EAGAIN)),
         }
     }
 }
@@ -189,8 +185,15 @@ pub(crate) struct Message;
 impl Message {
     /// A policy: its parts in a memfd, and the ruleset if there is one.
     pub(crate) const POLICY: u8 = b'P';
-    /// The control channel of a supervisor to be forked.
-    pub(crate) const SUPERVISOR: u8 = b'S';
+    /// A supervisor to be forked: the number of the policy whose commands it
+    /// is for, 4 bytes little-endian, and its control channel.
+    const SUPERVISOR: u8 = b'S';
+
+    /// Asks for a supervisor of a policy.
+    pub(crate) fn supervisor(policy: u32) -> [u8; 5] {
+        let [a, b, c, d] = policy.to_le_bytes();
+        [Self::SUPERVISOR, a, b, c, d]
+    }
 }
 
 fn number(pid: Pid) -> u32 {

@@ -28,6 +28,7 @@ mod command;
 mod companion;
 mod error;
 mod litter;
+mod recruit;
 mod spawner;
 mod supervisor;
 mod sys;

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,9 @@ pub struct Spawner {
 struct Inner {
     channel: AsyncFd<OwnedFd>,
     policies: AtomicU32,
-    /// A supervisor that waits for a command, so that the next start needs no
-    /// fork of one.
-    ready: Mutex<Option<Control>>,
+    /// For each policy a supervisor that waits for a command, with a child that
+    /// is confined already.
+    ready: Mutex<HashMap<u32, Control>>,
     /// Messages are whole, but a policy's number is its place in line.
     turn: tokio::sync::Mutex<()>,
 }
@@ -39,7 +40,7 @@ impl Spawner {
             inner: Arc::new(Inner {
                 channel: register(companion.channel)?,
                 policies: AtomicU32::new(0),
-                ready: Mutex::new(None),
+                ready: Mutex::default(),
                 turn: tokio::sync::Mutex::new(()),
             }),
         })
@@ -64,10 +65,7 @@ impl Spawner {
         let _turn = self.inner.turn.lock().await;
         self.send(&[Message::POLICY], &fds).await?;
         let number = self.inner.policies.fetch_add(1, Ordering::Relaxed);
-        // A supervisor forked before does not know this policy.
-        self.ready().take();
-        let fresh = self.supervisor().await?;
-        *self.ready() = Some(fresh);
+        self.recruit(number).await?;
         Ok(number)
     }
 
@@ -107,11 +105,10 @@ impl Spawner {
             stderr_write.as_fd(),
         ];
         fds.extend(long.as_ref().map(OwnedFd::as_fd));
-        let control = self.hand_over(&json, &fds).await?;
+        let control = self.hand_over(command.policy, &json, &fds).await?;
         // The next start finds a supervisor that waits.
-        if self.ready().is_none() {
-            let fresh = self.supervisor().await?;
-            *self.ready() = Some(fresh);
+        if !self.ready().contains_key(&command.policy) {
+            self.recruit(command.policy).await?;
         }
         let watched = |source| Error::System {
             action: "watch a pipe",
@@ -129,8 +126,13 @@ impl Spawner {
     }
 
     /// Gives a command to the supervisor that waits, or to a new one.
-    async fn hand_over(&self, json: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Control, Error> {
-        let waiting = self.ready().take();
+    async fn hand_over(
+        &self,
+        policy: u32,
+        json: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Control, Error> {
+        let waiting = self.ready().remove(&policy);
         if let Some(control) = waiting {
             match send(&control.channel, json, fds).await {
                 Ok(()) => return Ok(control),
@@ -139,22 +141,29 @@ impl Spawner {
                 Err(error) => return Err(error),
             }
         }
-        let control = self.supervisor().await?;
+        let control = self.supervisor(policy).await?;
         send(&control.channel, json, fds).await?;
         Ok(control)
     }
 
+    async fn recruit(&self, policy: u32) -> Result<(), Error> {
+        let fresh = self.supervisor(policy).await?;
+        self.ready().insert(policy, fresh);
+        Ok(())
+    }
+
     /// Asks for one more supervisor. The channel can be written to at once:
     /// what is written waits for it.
-    async fn supervisor(&self) -> Result<Control, Error> {
+    async fn supervisor(&self, policy: u32) -> Result<Control, Error> {
         let (ours, theirs) = channel::pair().map_err(Error::system("make a socket pair"))?;
-        self.send(&[Message::SUPERVISOR], &[theirs.as_fd()]).await?;
+        self.send(&Message::supervisor(policy), &[theirs.as_fd()])
+            .await?;
         Ok(Control {
             channel: Arc::new(register(ours)?),
         })
     }
 
-    fn ready(&self) -> MutexGuard<'_, Option<Control>> {
+    fn ready(&self) -> MutexGuard<'_, HashMap<u32, Control>> {
         self.inner
             .ready
             .lock()

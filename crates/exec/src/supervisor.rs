@@ -1,18 +1,16 @@
 //! The process that watches over one call.
 
 use std::collections::HashSet;
-use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use ollie_protocol::Exit;
 use ollie_sandbox::{Enforcement, Error as SandboxError, Gate, Listener, TreeLimits};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpid};
 use serde::{Deserialize, Serialize};
 
-use crate::sys::Exec;
-use crate::{Command, Exceeded, channel, sys, tree, usage};
+use crate::{Exceeded, channel, recruit, sys, tree, usage};
 
 /// How long a tree has to end by itself once its server is gone: nobody is
 /// left to ask for more.
@@ -76,83 +74,71 @@ pub enum Step {
     Exec,
 }
 
-/// Waits for a command on its control channel and runs it from start to end.
-/// The caller is a fresh fork of the companion and exits afterwards.
+/// Waits for a command of one policy on its control channel and runs it from
+/// start to end. The caller is a fresh fork of the companion and exits
+/// afterwards. If the channel ends first, nothing was asked for.
 ///
-/// The wait is what makes a start fast: this process is usually there, ready,
-/// before it is needed. If the channel ends first, nothing was asked for.
-pub(crate) fn run(policies: &[Enforcement], control: &OwnedFd) {
-    let subreaper = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let signals = sys::sigchld_fd();
-    // Done while nobody waits for it, and only if no policy would keep what
-    // is given up here. If it fails, the child gives it up by itself.
-    if policies.iter().all(Enforcement::is_confined)
-        && let Some(policy) = policies.first()
-    {
-        let _ = policy.lighten_spawner();
-    }
-    let mut gates = Gates::new(policies);
-    let Some((command, stdio)) = receive_command(control) else {
-        return;
+/// Everything that does not depend on the command has happened before it
+/// comes: there is a child, confined already, and it is the child that waits.
+pub(crate) fn run(policy: u32, enforcement: &Enforcement, control: &OwnedFd) {
+    let (signals, gate) = match prepare(enforcement) {
+        Ok(prepared) => prepared,
+        Err((step, errno)) => return refuse(control, step, errno),
+    };
+    let mut left = recruit::Left::default();
+    let gate_end = gate.as_ref().map(Gate::child_end);
+    let child = sys::lend_memory(&mut || {
+        recruit::live(policy, enforcement, gate_end, control, &mut left);
+    });
+    let root = match child {
+        Ok(root) => root,
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
+            return refuse(control, Step::Fork, errno);
+        }
     };
     let mut supervisor = Supervisor {
         control,
-        root: None,
+        root: Some(root),
         exit: None,
         listener: None,
-        limits: TreeLimits::default(),
+        limits: enforcement.tree_limits(),
     };
-    let policy = usize::try_from(command.policy)
-        .ok()
-        .and_then(|index| policies.get(index));
-    let started = match (subreaper, signals, policy) {
-        (Ok(()), Ok(signals), Some(enforcement)) => supervisor
-            .start(&command, enforcement, &mut gates, stdio)
-            .map(|()| signals),
-        (Err(errno), ..) => Err((Step::Fork, errno.raw_os_error())),
-        (_, Err(error), _) => Err((Step::Fork, error.raw_os_error().unwrap_or(libc::EMFILE))),
-        (.., None) => Err((Step::Sandbox, libc::EINVAL)),
-    };
-    match started {
-        Ok(signals) => supervisor.watch(&signals, Duration::from_millis(command.grace_ms)),
-        Err((step, errno)) => supervisor.report(Report::NotStarted { step, errno }),
+    match (left.grace, left.failure) {
+        // The server is gone; or somebody has killed the child while it waited.
+        (None, _) => {}
+        (_, Some((step, errno))) => {
+            let _ = waitpid(Some(root), WaitOptions::empty());
+            report(control, Report::NotStarted { step, errno });
+        }
+        (Some(grace), None) => {
+            // It has been sent before the child waited. Without it nobody
+            // answers, and connect(2) is ENOSYS.
+            supervisor.listener = gate.and_then(|gate| gate.listener().ok());
+            report(control, Report::Started(root.as_raw_pid().unsigned_abs()));
+            supervisor.watch(&signals, grace);
+        }
     }
 }
 
-/// The gate of the call's policy. It is made while nobody waits for it, where
-/// there is only one policy that can be asked for.
-struct Gates(Option<Result<Option<Gate>, i32>>);
-
-impl Gates {
-    fn new(policies: &[Enforcement]) -> Self {
-        Self(match policies {
-            [only] => Some(Self::of(only)),
-            _ => None,
-        })
-    }
-
-    fn take(&mut self, enforcement: &Enforcement) -> Result<Option<Gate>, (Step, i32)> {
-        let made = self.0.take().unwrap_or_else(|| Self::of(enforcement));
-        made.map_err(|errno| (Step::Sandbox, errno))
-    }
-
-    fn of(enforcement: &Enforcement) -> Result<Option<Gate>, i32> {
-        enforcement.gate().map_err(|error| match error {
-            SandboxError::Gate(source) => source.raw_os_error().unwrap_or(libc::EIO),
-            _ => libc::EIO,
-        })
-    }
+/// What a supervisor needs before it has a child.
+fn prepare(enforcement: &Enforcement) -> Result<(OwnedFd, Option<Gate>), (Step, i32)> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|errno| (Step::Fork, errno.raw_os_error()))?;
+    let signals = sys::sigchld_fd()
+        .map_err(|error| (Step::Fork, error.raw_os_error().unwrap_or(libc::EMFILE)))?;
+    let gate = enforcement.gate().map_err(|error| match error {
+        SandboxError::Gate(source) => (Step::Sandbox, source.raw_os_error().unwrap_or(libc::EIO)),
+        _ => (Step::Sandbox, libc::EIO),
+    })?;
+    Ok((signals, gate))
 }
 
-fn receive_command(control: &OwnedFd) -> Option<(Command, [OwnedFd; 3])> {
-    let message = channel::receive(control.as_fd()).ok()?;
-    let mut fds = message.fds.into_iter();
-    let stdio = [fds.next()?, fds.next()?, fds.next()?];
-    let json = match fds.next() {
-        Some(long) => channel::from_memfd(long).ok()?,
-        None => message.bytes,
-    };
-    Some((serde_json::from_slice(&json).ok()?, stdio))
+/// Answers the command, when it comes, with what has failed already.
+fn refuse(control: &OwnedFd, step: Step, errno: i32) {
+    if channel::receive(control.as_fd()).is_ok_and(|message| !message.bytes.is_empty()) {
+        report(control, Report::NotStarted { step, errno });
+    }
 }
 
 struct Supervisor<'a> {
@@ -167,40 +153,6 @@ struct Supervisor<'a> {
 }
 
 impl Supervisor<'_> {
-    fn start(
-        &mut self,
-        command: &Command,
-        enforcement: &Enforcement,
-        gates: &mut Gates,
-        stdio: [OwnedFd; 3],
-    ) -> Result<(), (Step, i32)> {
-        self.limits = enforcement.tree_limits();
-        let gate = gates.take(enforcement)?;
-        let text = |bytes: &[u8]| {
-            CString::new(bytes).map_err(|_| (Step::Exec, Errno::INVAL.raw_os_error()))
-        };
-        let list = |list: Vec<&[u8]>| list.into_iter().map(text).collect::<Result<Vec<_>, _>>();
-        let candidates = command.candidates();
-        let exec = Exec {
-            candidates: &list(candidates.iter().map(Vec::as_slice).collect())?,
-            argv: &list(command.argv.iter().map(|arg| arg.as_bytes()).collect())?,
-            env: &list(command.env.iter().map(|entry| entry.as_bytes()).collect())?,
-            cwd: &text(command.cwd.as_bytes())?,
-            stdio,
-            enforcement,
-            gate: gate.as_ref().map(Gate::child_end),
-        };
-        let pid = sys::spawn(&exec)?;
-        self.root = Some(pid);
-        // The command runs by now, so this has been sent. Without it nobody
-        // answers, and connect(2) is ENOSYS.
-        self.listener = gate.and_then(|gate| gate.listener().ok());
-        self.report(Report::Started(pid.as_raw_pid().unsigned_abs()));
-        Ok(())
-        // Here `exec` is dropped, and with it this process's copies of the
-        // pipes: the reader sees their end when the tree has closed them.
-    }
-
     fn watch(&mut self, signals: &OwnedFd, grace: Duration) {
         let mut children = self.reap();
         let pause = (!self.limits.is_empty()).then_some(LOOK);
@@ -215,11 +167,11 @@ impl Supervisor<'_> {
                 sys::drain(signals);
             }
             if asked {
-                self.open_gate();
+                self.ask_gate();
             }
             children = self.reap();
             if children && let Some(exceeded) = self.exceeded() {
-                self.report(Report::Exceeded(exceeded));
+                report(self.control, Report::Exceeded(exceeded));
                 // No grace: it would use it to make more.
                 return self.end(Duration::ZERO);
             }
@@ -243,6 +195,15 @@ impl Supervisor<'_> {
         usage::exceeded(self.limits, &tree::pids())
     }
 
+    /// Opens the gate for a question. If there is none nobody is left that
+    /// could have one.
+    fn ask_gate(&mut self) {
+        match &self.listener {
+            Some(listener) if listener.is_asked() => self.open_gate(),
+            _ => self.listener = None,
+        }
+    }
+
     /// Lets threads answer from now on. Most commands never connect, and are
     /// spared the cost of them.
     fn open_gate(&mut self) {
@@ -255,10 +216,13 @@ impl Supervisor<'_> {
     /// Ends what is left of the tree and says so.
     fn end(&mut self, grace: Duration) {
         if !self.reap() {
-            return self.report(Report::Ended {
-                survivors: 0,
-                confirmed: true,
-            });
+            return report(
+                self.control,
+                Report::Ended {
+                    survivors: 0,
+                    confirmed: true,
+                },
+            );
         }
         // What shuts down may have to tell somebody.
         self.open_gate();
@@ -272,12 +236,15 @@ impl Supervisor<'_> {
         if self.exit.is_none()
             && let Some(exit) = exit
         {
-            self.report(Report::Exited(exit));
+            report(self.control, Report::Exited(exit));
         }
-        self.report(Report::Ended {
-            survivors,
-            confirmed,
-        });
+        report(
+            self.control,
+            Report::Ended {
+                survivors,
+                confirmed,
+            },
+        );
     }
 
     /// Reaps whatever has ended; whether there are children left.
@@ -288,7 +255,7 @@ impl Supervisor<'_> {
                     if let Some(exit) = to_exit(status) {
                         self.root = None;
                         self.exit = Some(exit);
-                        self.report(Report::Exited(exit));
+                        report(self.control, Report::Exited(exit));
                     }
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
@@ -310,12 +277,12 @@ impl Supervisor<'_> {
         let message = channel::receive(self.control.as_fd()).ok()?;
         serde_json::from_slice(&message.bytes).ok()
     }
+}
 
-    fn report(&self, report: Report) {
-        // If the server is gone, the next look at the channel says so.
-        if let Ok(bytes) = serde_json::to_vec(&report) {
-            let _ = channel::send(self.control.as_fd(), &bytes, &[]);
-        }
+/// Tells the server. If it is gone, the next look at the channel says so.
+pub(crate) fn report(control: &OwnedFd, report: Report) {
+    if let Ok(bytes) = serde_json::to_vec(&report) {
+        let _ = channel::send(control.as_fd(), &bytes, &[]);
     }
 }
 

@@ -1,12 +1,14 @@
 //! The basement: fork, the steps between fork and exec, signalfd.
 #![expect(unsafe_code, reason = "fork(2) and execve(2) have no safe interface")]
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use ollie_sandbox::Enforcement;
+use ollie_sandbox::Entered;
 use rustix::process::Pid;
+use rustix::thread::futex;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -78,10 +80,17 @@ pub(crate) fn drain(signal_fd: &OwnedFd) {
     while rustix::io::read(signal_fd, &mut buffer).is_ok_and(|read| read > 0) {}
 }
 
-/// Ignores a signal, or obeys it again.
-pub(crate) fn ignore(signal: i32) {
-    // SAFETY: SIG_IGN is a valid disposition for every signal given here.
-    unsafe { libc::signal(signal, libc::SIG_IGN) };
+/// What companion and supervisors ignore: a terminal's Ctrl-C goes to its whole
+/// foreground group, and they end when their server does and not before. Rust
+/// ignores SIGPIPE; with it ignored a command's pipelines would never end.
+const IGNORED: [i32; 4] = [libc::SIGINT, libc::SIGHUP, libc::SIGTERM, libc::SIGPIPE];
+
+/// Ignores those signals from now on.
+pub(crate) fn ignore_signals() {
+    for signal in IGNORED {
+        // SAFETY: SIG_IGN is a valid disposition for each of them.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 /// Closes every descriptor above 2 except `keep` (close_range(2), Linux 5.9;
@@ -113,151 +122,153 @@ pub(crate) fn close_all_but(keep: RawFd) {
     close(keep.max(2) + 1, RawFd::MAX);
 }
 
-/// Everything the child needs, made before the fork.
-pub(crate) struct Exec<'a> {
-    pub(crate) candidates: &'a [CString],
-    pub(crate) argv: &'a [CString],
-    pub(crate) env: &'a [CString],
-    pub(crate) cwd: &'a CString,
-    pub(crate) stdio: [OwnedFd; 3],
-    pub(crate) enforcement: &'a Enforcement,
-    /// Where the child sends the listener of its filter, if it has one.
-    pub(crate) gate: Option<BorrowedFd<'a>>,
-}
+/// Stack of a process that borrows memory. It parses a command and makes
+/// system calls; only what it touches becomes memory.
+const STACK: usize = 256 * 1024;
 
-/// Stack of the child between clone and exec. It calls system calls and a few
-/// small functions.
-const STACK: usize = 64 * 1024;
-
-/// What parent and child share while the child has no memory of its own.
-struct Shared<'a> {
-    exec: &'a Exec<'a>,
-    argv: Vec<*const c_char>,
-    env: Vec<*const c_char>,
-    script: Vec<*const c_char>,
-    failure: Option<(Step, i32)>,
-}
-
-/// Starts the command in a new process and waits until it runs.
+/// Starts a process that borrows this one's memory (CLONE_VM, clone(2)), has
+/// it do `run`, and returns once it has become another program or has ended.
 ///
-/// The child borrows this process's memory until it has become the command
-/// (CLONE_VM and CLONE_VFORK, clone(2)): nothing is copied, and a failure is
-/// simply written where the parent finds it.
+/// Nothing is copied, and what `run` leaves in memory is found here. It may do
+/// anything that the caller could do meanwhile, which sleeps: it is as if the
+/// caller itself did it, in another process. When `run` returns that process
+/// ends. What it has allocated and not freed stays allocated.
 ///
 /// # Errors
-/// The step that failed and its errno.
-pub(crate) fn spawn(exec: &Exec<'_>) -> Result<Pid, (Step, i32)> {
-    let pointers = |list: &[CString]| -> Vec<*const c_char> {
-        let end = std::iter::once(std::ptr::null());
-        list.iter().map(|text| text.as_ptr()).chain(end).collect()
-    };
-    let argv = pointers(exec.argv);
-    // A text file without `#!` is given to sh, as execvp(3) does.
-    let script = [c"/bin/sh".as_ptr(), std::ptr::null()]
-        .into_iter()
-        .chain(argv.iter().skip(1).copied())
-        .collect();
-    let mut shared = Shared {
-        exec,
-        argv,
-        env: pointers(exec.env),
-        script,
-        failure: None,
-    };
+/// EAGAIN and ENOMEM of clone(2).
+pub(crate) fn lend_memory(mut run: &mut dyn FnMut()) -> io::Result<Pid> {
+    extern "C" fn begin(run: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: it is the pointer that was given to clone below, whose
+        // caller sleeps and does not use it meanwhile.
+        let run = unsafe { &mut *run.cast::<&mut dyn FnMut()>() };
+        run();
+        exit_now(127)
+    }
+    // The kernel sets it to zero and wakes who waits for that when the process
+    // lets go of the memory (CLONE_CHILD_CLEARTID). With CLONE_VFORK it would
+    // make this one wait by itself, in a state that counts as load.
+    let borrowed = AtomicU32::new(1);
     // Aligned as every ABI asks for.
     let mut stack = vec![0u128; STACK / size_of::<u128>()];
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: there is one thread, and CLONE_VFORK stops it until the child
-    // has let go of the memory, so nobody else touches `shared` or the stack
-    // meanwhile; both outlive the child's use of them. The stack grows down
-    // from its end on every machine this is built for.
+    let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
+    // SAFETY: there is one thread, and until `borrowed` is zero it does nothing
+    // but make the system call that waits for that, which touches no memory
+    // but its own stack. So the two never run in the same memory at once, and
+    // the stack and `run` outlive the use of them. The stack grows down from
+    // its end on every machine this is built for.
     let child = unsafe {
-        let top = stack.as_mut_ptr_range().end;
-        libc::clone(become_command, top.cast(), flags, (&raw mut shared).cast())
+        libc::clone(
+            begin,
+            stack.as_mut_ptr_range().end.cast(),
+            flags,
+            (&raw mut run).cast(),
+            std::ptr::null_mut::<libc::pid_t>(),
+            std::ptr::null_mut::<libc::c_void>(),
+            borrowed.as_ptr(),
+        )
     };
-    let errno = io::Error::last_os_error().raw_os_error();
-    let Some(child) = Pid::from_raw(child).filter(|_| child > 0) else {
-        return Err((Step::Fork, errno.unwrap_or(libc::EAGAIN)));
-    };
-    // SAFETY: the child wrote it through the pointer that clone was given.
-    match unsafe { (&raw const shared.failure).read_volatile() } {
-        None => Ok(child),
-        Some(failure) => {
-            let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
-            Err(failure)
+    if child > 0 {
+        // Not a private futex: the kernel wakes as for a shared one.
+        while borrowed.load(Ordering::Acquire) != 0 {
+            let _ = futex::wait(&borrowed, futex::Flags::empty(), 1, None);
         }
     }
+    Pid::from_raw(child)
+        .filter(|_| child > 0)
+        .ok_or_else(io::Error::last_os_error)
 }
 
-/// The child's main function; it returns only if a step failed.
-extern "C" fn become_command(shared: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passes a pointer to its `Shared` and waits.
-    let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
-    // SAFETY: this is the child, and the lists end with a null pointer.
-    let failure = unsafe { enter(shared.exec, &shared.argv, &shared.env, &mut shared.script) };
-    shared.failure = Some(failure);
-    exit_now(127)
-}
-
-/// The child's way from fork to exec. Returns only if a step failed.
+/// Separates the calling process from its parent's session and signals, as far
+/// as that can be done before it is needed.
 ///
-/// # Safety
-/// Only in the child, and `argv`, `env` and `script` end with a null pointer.
-unsafe fn enter(
-    exec: &Exec<'_>,
-    argv: &[*const c_char],
-    env: &[*const c_char],
-    script: &mut [*const c_char],
-) -> (Step, i32) {
-    let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    // SAFETY: plain system calls on values that outlive them.
+/// # Errors
+/// The errno of prctl(2) or setsid(2).
+pub(crate) fn leave_home() -> Result<(), i32> {
+    // SAFETY: integers only.
     unsafe {
         // The supervisor is the parent: if it is killed, so is the command.
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 || libc::setsid() < 0 {
-            return (Step::Session, errno());
+            return Err(errno());
         }
+        // An ignored signal stays ignored across exec (signal(7)).
+        for signal in (1..=64).filter(|signal| !IGNORED.contains(signal)) {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
+    Ok(())
+}
+
+/// What becomes of the calling process.
+#[derive(Debug)]
+pub(crate) struct Become {
+    pub(crate) candidates: Vec<CString>,
+    pub(crate) argv: Vec<CString>,
+    pub(crate) env: Vec<CString>,
+    pub(crate) cwd: CString,
+}
+
+/// Becomes the command; returns only if a step failed.
+pub(crate) fn exec(what: &Become, stdio: &[OwnedFd; 3], entered: Entered<'_>) -> (Step, i32) {
+    let (argv, env) = (pointers(&what.argv), pointers(&what.env));
+    // SAFETY: plain system calls on values that outlive them.
+    unsafe {
         // The descriptors are all above 2: the supervisor has those three.
-        for (target, fd) in (0..).zip(&exec.stdio) {
+        for (target, fd) in (0..).zip(stdio) {
             if libc::dup2(fd.as_raw_fd(), target) < 0 {
                 return (Step::Stdio, errno());
             }
         }
-        if libc::chdir(exec.cwd.as_ptr()) != 0 {
+        if libc::chdir(what.cwd.as_ptr()) != 0 {
             return (Step::Cwd, errno());
         }
-        // An ignored signal stays ignored across exec (signal(7)), and Rust
-        // ignores SIGPIPE: a pipeline would never end.
-        for signal in 1..32 {
+        for signal in IGNORED {
             libc::signal(signal, libc::SIG_DFL);
         }
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
-    if let Err((_, code)) = exec.enforcement.restrict_self(exec.gate) {
+    if let Err((_, code)) = entered.finish() {
         return (Step::Sandbox, code);
     }
-    // SAFETY: as above.
-    unsafe {
-        close_all_but(2);
-        let mut denied = None;
-        let mut last = libc::ENOENT;
-        for path in exec.candidates {
-            libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr());
-            last = errno();
-            if last == libc::ENOEXEC {
-                script[1] = path.as_ptr();
-                libc::execve(script[0], script.as_ptr(), env.as_ptr());
-                return (Step::Exec, libc::ENOEXEC);
-            }
-            match last {
-                libc::EACCES => denied = Some(last),
-                libc::ENOENT | libc::ENOTDIR => {}
-                _ => return (Step::Exec, last),
-            }
+    close_all_but(2);
+    let mut denied = None;
+    let mut last = libc::ENOENT;
+    for path in &what.candidates {
+        // SAFETY: both lists end with a null pointer.
+        unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+        last = errno();
+        match last {
+            libc::ENOEXEC => return (Step::Exec, exec_script(path, &what.argv, &env)),
+            libc::EACCES => denied = Some(last),
+            libc::ENOENT | libc::ENOTDIR => {}
+            _ => return (Step::Exec, last),
         }
-        (Step::Exec, denied.unwrap_or(last))
     }
+    (Step::Exec, denied.unwrap_or(last))
+}
+
+/// Gives a text file without `#!` to sh, as execvp(3) does. The errno if that
+/// fails: the file's own.
+fn exec_script(path: &CStr, argv: &[CString], env: &[*const c_char]) -> i32 {
+    let mut script = pointers(argv);
+    script.splice(
+        ..script.len().min(2) - 1,
+        [c"/bin/sh".as_ptr(), path.as_ptr()],
+    );
+    // SAFETY: both lists end with a null pointer.
+    unsafe { libc::execve(script[0], script.as_ptr(), env.as_ptr()) };
+    libc::ENOEXEC
+}
+
+/// The list as execve(2) takes it: with a null pointer at its end.
+fn pointers(list: &[CString]) -> Vec<*const c_char> {
+    let end = std::iter::once(std::ptr::null());
+    list.iter().map(|text| text.as_ptr()).chain(end).collect()
+}
+
+fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 /// Closes the descriptor of a value that this process neither uses nor drops

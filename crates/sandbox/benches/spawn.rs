@@ -41,15 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         policy.grants().len()
     );
 
-    measure("", &enforcement)?;
-    // As toolsrv's spawner does it.
-    if enforcement.lighten_spawner().is_ok() {
-        measure(", lightened", &enforcement)?;
-    }
-    Ok(())
+    measure(&enforcement)
 }
 
-fn measure(how: &str, enforcement: &Arc<Enforcement>) -> Result<(), Box<dyn std::error::Error>> {
+fn measure(enforcement: &Arc<Enforcement>) -> Result<(), Box<dyn std::error::Error>> {
     let mut times = [vec![], vec![], vec![]];
     for _ in 0..ROUNDS {
         times[0].push(run(Command::new("/bin/true"))?);
@@ -64,7 +59,7 @@ fn measure(how: &str, enforcement: &Arc<Enforcement>) -> Result<(), Box<dyn std:
     for (name, times) in names.iter().zip(&mut times) {
         times.sort();
         let (median, late) = (times[ROUNDS / 2], times[ROUNDS * 95 / 100]);
-        println!("{name}{how}: median {median:?}, p95 {late:?}");
+        println!("{name}: median {median:?}, p95 {late:?}");
     }
     Ok(())
 }

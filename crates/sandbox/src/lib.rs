@@ -64,6 +64,6 @@ pub use policy::Policy;
 pub use why::{Operation, Verdict};
 
 #[cfg(feature = "enforce")]
-pub use enforce::{Enforcement, Gate, Listener, Step, TreeLimits, compile, probe};
+pub use enforce::{Enforcement, Entered, Gate, Listener, Step, TreeLimits, compile, probe};
 #[cfg(feature = "parse")]
 pub use parse::{MAX_POLICY_BYTES, Request, Source, layer, parse, profile, profile_names, schema};

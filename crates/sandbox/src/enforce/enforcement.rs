@@ -107,10 +107,23 @@ impl Enforcement {
     /// exec: it makes system calls and does nothing else, no allocation, no
     /// lock, no panic.
     ///
-    /// In this order: resource limits, no_new_privs, Landlock, all
-    /// capabilities (ambient, bounding, permitted, effective, inheritable),
-    /// seccomp. close_range(2) and execve(2) are allowed afterwards.
-    /// With `--yolo` it does nothing.
+    /// It is [`Enforcement::enter`] and [`Entered::finish`] in one.
+    /// close_range(2) and execve(2) are allowed afterwards. With `--yolo` it
+    /// does nothing.
+    ///
+    /// # Errors
+    /// As those two. The child must then exit and not exec.
+    pub fn restrict_self(&self, gate: Option<BorrowedFd<'_>>) -> Result<(), (Step, i32)> {
+        self.enter(gate)?.finish()
+    }
+
+    /// The first half, which costs nearly all of the time and can be gone
+    /// through before it is known what is to run: no_new_privs, Landlock, the
+    /// ambient and bounding sets of capabilities, seccomp, in this order.
+    ///
+    /// What the caller may do still in between is what it could do anyway with
+    /// its user's rights and capabilities in the policy's Landlock domain:
+    /// chdir(2) into a directory that another user closes to all, for root.
     ///
     /// `gate` is [`crate::Gate::child_end`] of the gate that
     /// [`Enforcement::gate`] made, if it made one.
@@ -118,33 +131,18 @@ impl Enforcement {
     /// # Errors
     /// The step that failed and its errno. The child must then exit and not
     /// exec. [`Step::Seccomp`] and EBADF where a gate is needed and not given.
-    pub fn restrict_self(&self, gate: Option<BorrowedFd<'_>>) -> Result<(), (Step, i32)> {
+    pub fn enter(&self, gate: Option<BorrowedFd<'_>>) -> Result<Entered<'_>, (Step, i32)> {
         match (&self.ruleset, self.plan.confined) {
             (Some(_), true) if gate.is_some() != self.plan.gate.is_some() => {
                 Err((Step::Seccomp, libc::EBADF))
             }
-            (Some(fd), true) => sys::confine(fd.as_fd(), &self.plan, gate),
+            (Some(fd), true) => sys::enter_all(fd.as_fd(), &self.plan, gate),
             // `from_parts` and `compile` make no such pair; if there were one,
             // nothing may run.
             (None, true) => Err((Step::Landlock, libc::EBADF)),
             (_, false) => Ok(()),
         }
-    }
-
-    /// Takes from the calling process what its confined children must not have
-    /// anyway, so that each of them is spared 41 system calls (50 of about 200
-    /// microseconds). For a process that does nothing but spawn them: it
-    /// empties the bounding set of capabilities and leaves everything else.
-    /// Nothing happens with `--yolo`, whose children keep what they have, or
-    /// without CAP_SETPCAP.
-    ///
-    /// # Errors
-    /// The errno of prctl(2).
-    pub fn lighten_spawner(&self) -> Result<(), i32> {
-        if self.plan.confined {
-            sys::drop_bounding_set(self.plan.last_capability)?;
-        }
-        Ok(())
+        .map(|()| Entered { plan: &self.plan })
     }
 
     /// What is in force, for every result. `denied` and `env_withheld` are
@@ -172,5 +170,28 @@ impl Enforcement {
 
     pub(crate) fn ruleset(&self) -> Option<BorrowedFd<'_>> {
         self.ruleset.as_ref().map(AsFd::as_fd)
+    }
+}
+
+/// A thread that has gone through the first half of its confinement and must
+/// go through the second before it becomes a tool.
+#[derive(Debug)]
+#[must_use = "only the second half makes a tool's confinement whole"]
+pub struct Entered<'a> {
+    plan: &'a Plan,
+}
+
+impl Entered<'_> {
+    /// The second half: resource limits, and the effective, permitted and
+    /// inheritable sets of capabilities. A few system calls and nothing else.
+    ///
+    /// # Errors
+    /// The step that failed and its errno. The child must then exit and not
+    /// exec.
+    pub fn finish(self) -> Result<(), (Step, i32)> {
+        if self.plan.confined {
+            sys::finish(self.plan)?;
+        }
+        Ok(())
     }
 }

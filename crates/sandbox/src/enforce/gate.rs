@@ -118,8 +118,9 @@ impl Gate {
     }
 }
 
-/// Where the questions of one call arrive. It can be polled: readable means
-/// that the first one is there. If it is closed, connect(2) answers ENOSYS.
+/// Where the questions of one call arrive. It can be polled, and
+/// [`Listener::is_asked`] tells a question from the end of the call. If it is
+/// closed, connect(2) answers ENOSYS.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
@@ -133,6 +134,13 @@ impl AsFd for Listener {
 }
 
 impl Listener {
+    /// Whether somebody waits for an answer now. poll(2) returns as well when
+    /// nobody is left that could ask (POLLHUP, seccomp_unotify(2)).
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        sys::notify::is_asked(self.fd.as_fd())
+    }
+
     /// Answers from now on, in threads of this process that end when the call
     /// has ended. The process must have the call's user, and should not be
     /// dumpable (PR_SET_DUMPABLE, prctl(2)).

@@ -13,6 +13,6 @@ mod ruleset;
 mod sys;
 
 pub use compile::compile;
-pub use enforcement::{Enforcement, Step, TreeLimits};
+pub use enforcement::{Enforcement, Entered, Step, TreeLimits};
 pub use gate::{Gate, Listener};
 pub use probe::probe;

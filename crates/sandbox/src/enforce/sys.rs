@@ -118,26 +118,33 @@ pub(crate) fn identity() -> io::Result<Identity> {
     })
 }
 
-/// See [`super::Enforcement::restrict_self`]. Async-signal-safe: system calls
-/// on data that was prepared before the fork.
-pub(crate) fn confine(
+/// See [`super::Enforcement::enter`]. Async-signal-safe: system calls on data
+/// that was prepared before the fork.
+pub(crate) fn enter_all(
     ruleset: BorrowedFd<'_>,
     plan: &Plan,
     gate: Option<BorrowedFd<'_>>,
 ) -> Result<(), (Step, i32)> {
-    for limit in &plan.limits {
-        cap_limit(limit).map_err(|e| (Step::Limits, e))?;
-    }
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map_err(|e| (Step::NoNewPrivileges, e))?;
     // SAFETY: the descriptor is borrowed, so it is open.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) })
         .map_err(|e| (Step::Landlock, e))?;
-    drop_capabilities(plan.last_capability).map_err(|e| (Step::Capabilities, e))?;
+    prctl(libc::PR_CAP_AMBIENT, CLEAR_ALL, 0)
+        .and_then(|()| drop_bounding_set(plan.last_capability))
+        .map_err(|e| (Step::Capabilities, e))?;
     match gate {
         None => load(&plan.filter, 0).map(drop),
         Some(gate) => load_with_listener(&plan.filter, gate),
     }
     .map_err(|e| (Step::Seccomp, e))
+}
+
+/// See [`super::Entered::finish`].
+pub(crate) fn finish(plan: &Plan) -> Result<(), (Step, i32)> {
+    for limit in &plan.limits {
+        cap_limit(limit).map_err(|e| (Step::Limits, e))?;
+    }
+    drop_thread_capabilities().map_err(|e| (Step::Capabilities, e))
 }
 
 /// Enters a Landlock domain and keeps the rest.
@@ -189,7 +196,7 @@ fn cap_limit(limit: &Limit) -> Result<(), i32> {
 
 /// Empties the bounding set. What is out of it already is only asked for,
 /// which costs a twentieth of dropping it.
-pub(crate) fn drop_bounding_set(last: u32) -> Result<(), i32> {
+fn drop_bounding_set(last: u32) -> Result<(), i32> {
     for cap in 0..=last {
         if read_bounding_set(cap)? == 0 {
             continue;
@@ -218,12 +225,6 @@ fn read_bounding_set(cap: u32) -> Result<libc::c_long, i32> {
         )
     };
     check(answer).map(|()| answer)
-}
-
-fn drop_capabilities(last: u32) -> Result<(), i32> {
-    prctl(libc::PR_CAP_AMBIENT, CLEAR_ALL, 0)?;
-    drop_bounding_set(last)?;
-    drop_thread_capabilities()
 }
 
 /// Empties the effective, permitted and inheritable sets of this thread.

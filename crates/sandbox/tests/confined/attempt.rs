@@ -13,8 +13,8 @@ pub(crate) fn run(words: &[String]) -> i32 {
     if let ["compile-without-landlock", errno] = words.as_slice() {
         return compile_without_landlock(errno.parse().unwrap_or(0));
     }
-    if words.as_slice() == ["lighten"] {
-        return lighten();
+    if words.as_slice() == ["halves"] {
+        return halves();
     }
     let Some(answer) = attempt(&words) else {
         return 2;
@@ -161,16 +161,26 @@ fn plain_policy() -> Result<ollie_sandbox::Policy, ollie_sandbox::Error> {
     ollie_sandbox::layer("default", &[]).and_then(|l| l.expand(&view))
 }
 
-/// Lightens this process as a spawner does, and prints what it still has.
-fn lighten() -> i32 {
-    let compiled = plain_policy().and_then(|p| ollie_sandbox::compile(&p, false));
-    let lightened = compiled.map(|e| e.lighten_spawner());
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let sets = status
-        .lines()
-        .filter(|l| l.starts_with("CapEff") || l.starts_with("CapBnd"));
-    let sets: Vec<_> = sets.collect();
-    let _ = writeln!(std::io::stdout(), "{lightened:?} {}", sets.join(" "));
+/// Goes through both halves of a confinement, and prints which capabilities
+/// there are after each.
+fn halves() -> i32 {
+    let enforcement = plain_policy()
+        .and_then(|policy| ollie_sandbox::compile(&policy, false))
+        .unwrap();
+    let gate = enforcement.gate().unwrap();
+    let gate = gate.as_ref().map(ollie_sandbox::Gate::child_end);
+    let print = |when: &str| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let sets = status
+            .lines()
+            .filter(|l| l.starts_with("CapEff") || l.starts_with("CapBnd"));
+        let sets: Vec<_> = sets.collect();
+        let _ = writeln!(std::io::stdout(), "{when} {}", sets.join(" "));
+    };
+    let entered = enforcement.enter(gate).unwrap();
+    print("entered");
+    entered.finish().unwrap();
+    print("finished");
     0
 }
 

@@ -137,7 +137,16 @@ pub(crate) fn next(listener: BorrowedFd<'_>) -> Option<Question> {
     }
 }
 
+/// Whether a question is there.
+pub(crate) fn is_asked(listener: BorrowedFd<'_>) -> bool {
+    state_of(listener) & libc::POLLIN != 0
+}
+
 fn is_over(listener: BorrowedFd<'_>) -> bool {
+    state_of(listener) & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
+fn state_of(listener: BorrowedFd<'_>) -> libc::c_short {
     let mut polled = libc::pollfd {
         fd: listener.as_raw_fd(),
         events: libc::POLLIN,
@@ -145,7 +154,7 @@ fn is_over(listener: BorrowedFd<'_>) -> bool {
     };
     // SAFETY: one structure, which outlives the call.
     unsafe { libc::poll(&raw mut polled, 1, 0) };
-    polled.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+    polled.revents
 }
 
 /// Ends the wait. That nobody waits any more (ENOENT) is no error.
