@@ -12,6 +12,7 @@ use ollie_client::CallEvent;
 use ollie_deploy::{Error, Leased, Leases, Place, Plan, ProcessKeeper, Remote, Step};
 use ollie_protocol::{CallId, Exit, ToolResult};
 use ollie_tests::{Devbox, Process, Tree, World, await_that, gap, shell_call};
+use tokio::sync::mpsc;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -73,6 +74,21 @@ fn on_a_runtime<F: Future<Output = ()>>(test: F) {
         .block_on(test);
 }
 
+/// Follows a call, and hears what it says as it says it.
+async fn hearing(
+    mut hear: impl FnMut(CallEvent),
+    call: impl AsyncFnOnce(&mpsc::Sender<CallEvent>) -> Result<ToolResult, Error>,
+) -> Result<ToolResult, Error> {
+    let (to, mut events) = mpsc::channel(1);
+    let following = async move { call(&to).await };
+    let listening = async {
+        while let Some(event) = events.recv().await {
+            hear(event);
+        }
+    };
+    tokio::join!(following, listening).0
+}
+
 /// What a call has said, whichever stream.
 #[derive(Default)]
 struct Heard {
@@ -119,7 +135,7 @@ fn a_call_and_its_output_go_on_through_drops_and_nothing_is_lost_or_doubled() {
             }
         };
         let mut step = 1;
-        let mut hear = |event| {
+        let hear = |event| {
             heard.hear(event);
             while step <= 5
                 && heard.lines("line").len() >= step as usize
@@ -131,7 +147,7 @@ fn a_call_and_its_output_go_on_through_drops_and_nothing_is_lost_or_doubled() {
             }
         };
         let call = shell_call("long", &by_steps(5));
-        let result = keeper.call(&call, &mut hear, &tell).await.unwrap();
+        let result = ok(hearing(hear, async |to| keeper.call(&call, to, &tell).await).await);
         assert_eq!(result.exit, Some(Exit::Code(5)));
         assert_eq!(heard.lines("line"), numbered("line", 5));
         assert_eq!(heard.lines("err"), numbered("err", 5));
@@ -169,15 +185,16 @@ fn without_a_lease_the_outcome_is_unknown_and_the_next_toolsrv_is_prepared_anew(
             Box::pin(conn.ping())
         });
         let call = shell_call("short", "echo x >>count; echo counted; exec sleep 4242");
-        let mut hear = |event: CallEvent| {
+        let hear = |event: CallEvent| {
             if matches!(event, CallEvent::Output { .. }) {
                 drop_connection(&devbox);
             }
         };
-        let error = keeper.call(&call, &mut hear, &|_| ()).await.unwrap_err();
+        let end = hearing(hear, async |to| keeper.call(&call, to, &|_| ()).await).await;
+        let error = end.unwrap_err();
         assert!(matches!(error, Error::Unknown(_)), "{error:?}");
         let next = shell_call("next", "cat count");
-        let result = ok(keeper.call(&next, &mut |_| (), &|_| ()).await);
+        let result = ok(hearing(|_| (), async |to| keeper.call(&next, to, &|_| ()).await).await);
         assert_eq!(result.content, "x\n", "it ran once");
         assert_eq!(prepared.load(Ordering::SeqCst), 2);
         assert!(!world.home().join("leases").exists(), "no key is kept");
@@ -210,14 +227,14 @@ fn another_process_takes_the_session_up_again() {
 
         let second = keeper(&devbox, &world, Some(MINUTE));
         let mut heard = Heard::default();
-        let mut hear = |event| {
+        let hear = |event| {
             heard.hear(event);
             if heard.lines("line").len() == 2 {
                 go(&devbox, 2);
             }
         };
         let id = CallId::new("bg").unwrap();
-        let result = ok(second.resume(&id, &mut hear, &|_| ()).await);
+        let result = ok(hearing(hear, async |to| second.resume(&id, to, &|_| ()).await).await);
         assert_eq!(result.exit, Some(Exit::Code(5)));
         assert_eq!(heard.lines("line"), numbered("line", 2));
         let kept = second.get(&|_| ()).await.unwrap();
@@ -324,4 +341,73 @@ impl Drop for LoginScope {
             std::fs::remove_dir(&self.0).is_ok()
         });
     }
+}
+
+#[test]
+fn a_command_outlives_olliesrv_and_reattach_ends_as_it_does() {
+    let Some(world) = World::with_ssh("exec --lease") else {
+        return;
+    };
+    let devbox = devbox(&world);
+    let start = || {
+        let running = devbox
+            .ollie([
+                "exec",
+                "--lease",
+                "1m",
+                "--cwd",
+                "project",
+                &devbox.target(),
+            ])
+            .args(["--", "sh", "-c", &by_steps(3)])
+            .spawn();
+        running.await_stdout("line 1");
+        running.signal(rustix::process::Signal::KILL);
+        let _ = running.finish().has_status(137);
+        let list = devbox.ollie(["reattach"]).run().ok();
+        assert!(list.contains(&devbox.target()), "{list}");
+        list.split(' ').next().unwrap().to_owned()
+    };
+    let name = start();
+    go(&devbox, 1);
+    let running = devbox.ollie(["reattach", &name]).spawn();
+    running.await_stdout("line 2");
+    go(&devbox, 2);
+    running.await_stdout("line 3");
+    go(&devbox, 3);
+    let end = running.finish().has_status(5);
+    assert_eq!(end.out(), "line 1\nline 2\nline 3\n", "from the beginning");
+    devbox.nothing_left();
+    let gone = devbox.ollie(["reattach", &name]).run().has_status(203);
+    let _ = gone.says(&[&name, "lives on"]);
+
+    for step in 1..=3 {
+        std::fs::remove_file(devbox.home().join(format!("project/go-{step}"))).unwrap();
+    }
+    let name = start();
+    let _ = devbox
+        .ollie(["reattach", "--end", &name])
+        .run()
+        .has_status(0);
+    devbox.nothing_left();
+    assert_eq!(devbox.ollie(["reattach"]).run().ok(), "", "its key is gone");
+}
+
+/// On this machine the same holds; there is no ssh in between.
+#[test]
+fn a_command_of_this_machine_outlives_olliesrv_too() {
+    let world = World::ordinary();
+    let code = "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 5";
+    let running = world
+        .ollie(["exec", "--lease", "1m", "--", "sh", "-c", code])
+        .spawn();
+    running.await_stdout("ready");
+    running.signal(rustix::process::Signal::KILL);
+    let _ = running.finish().has_status(137);
+    let list = world.ollie(["reattach"]).run().ok();
+    let name = list.split(' ').next().unwrap();
+    world.write("home/project/go", "");
+    let end = world.ollie(["reattach", name]).run().has_status(5);
+    assert_eq!(end.out(), "ready\n");
+    world.nothing_left();
 }

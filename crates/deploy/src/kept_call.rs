@@ -5,6 +5,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use ollie_client::{CallEvent, Fate};
 use ollie_protocol::{CallId, Stream, ToolCall, ToolResult};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::keeper::{Kept, Leased, ProcessKeeper};
@@ -14,8 +15,9 @@ use crate::{Error, Step};
 /// the keeper's own pauses come on top.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Hears what a call says.
-pub type Hear<'a> = &'a mut (dyn FnMut(CallEvent) + Send);
+/// Where what a call says goes. Whoever is slow to take it slows down nothing
+/// but this; once nobody takes it any more it is dropped.
+pub type Hear<'a> = &'a mpsc::Sender<CallEvent>;
 
 /// How the connection failed while a call was followed.
 enum Broken {
@@ -26,8 +28,8 @@ enum Broken {
 }
 
 impl ProcessKeeper {
-    /// Runs a call to its end; `hear` gets every event but the result.
-    /// Dropping the future ends the call.
+    /// Runs a call to its end; `hear` gets every event but the result, and has
+    /// to be read meanwhile. Dropping the future ends the call.
     ///
     /// Without a lease the call belongs to its connection: if that is lost,
     /// toolsrv ends the call, and the error is [`Error::Unknown`]. Under one
@@ -72,7 +74,9 @@ impl ProcessKeeper {
             };
             match event.map_err(broken) {
                 Ok(Some(CallEvent::Result(result))) => return Ok(*result),
-                Ok(Some(event)) => hear(event),
+                Ok(Some(event)) => {
+                    let _ = hear.send(event).await;
+                }
                 Ok(None) => {
                     let none = ollie_client::Error::Protocol("the call ended without a result");
                     return Err(Error::Call(none));
@@ -121,8 +125,9 @@ impl ProcessKeeper {
         }
     }
 
-    /// Follows a call that another client of this session has started, from
-    /// the beginning of what is kept of its output.
+    /// Follows a call of this session that was started with
+    /// [`ollie_client::ToolsrvConn::start`], from the beginning of what is kept
+    /// of its output. Dropping the future leaves the call as it is.
     ///
     /// # Errors
     /// As [`ProcessKeeper::call`].
@@ -283,13 +288,13 @@ impl Follower {
             if gap {
                 self.at[number] = at + missing;
                 let text = format!("{missing} bytes of its output are not kept");
-                hear(CallEvent::Notice { text });
+                let _ = hear.send(CallEvent::Notice { text }).await;
                 return Ok(());
             }
         }
         self.at[number] = at + data.len() as u64;
         if !data.is_empty() {
-            hear(CallEvent::Output { stream, data });
+            let _ = hear.send(CallEvent::Output { stream, data }).await;
         }
         Ok(())
     }

@@ -102,6 +102,18 @@ pub(crate) async fn attach_local(lease: &Lease) -> Result<(Process, Channel), Er
     Ok((process, Channel::new(reader, writer, None)))
 }
 
+/// Waits until there is no process of this id: it is no child, so nothing
+/// tells of its end.
+pub(crate) async fn gone(pid: u32, limit: Duration) -> bool {
+    let path = format!("/proc/{pid}");
+    let look = async {
+        while Path::new(&path).exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(limit, look).await.is_ok()
+}
+
 /// Adds what the process said on standard error before it ended.
 async fn last_words(problem: String, child: &mut tokio::process::Child) -> String {
     let Some(stderr) = child.stderr.take() else {

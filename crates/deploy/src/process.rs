@@ -256,8 +256,10 @@ impl Process {
                 let ended = tokio::time::timeout(FAREWELL, child.wait()).await;
                 matches!(ended, Ok(Ok(_)))
             }
-            // Only what is seen is said.
-            Running::Elsewhere => false,
+            Running::Elsewhere => match self.server() {
+                Some(pid) => crate::local::gone(pid, FAREWELL).await,
+                None => false,
+            },
             // sshd closes the channel when toolsrv has ended, not before.
             Running::Remote { ssh, lifeline, .. } => {
                 drop(lifeline.take());

@@ -63,6 +63,12 @@ pub(crate) enum Error {
         /// How long.
         seconds: u64,
     },
+    /// The host does not let a session live on.
+    #[error("{0}; nothing was run")]
+    NoLease(String),
+    /// There is no such session to go on with.
+    #[error("no session {0:?} lives on; `olliesrv reattach` lists those that do")]
+    NoSession(String),
     /// There is no ready toolsrv.
     #[error(transparent)]
     Deploy(#[from] ollie_deploy::Error),

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::setup::{ToolServer, call_id, setup_with_call};
 use crate::signals::{Signals, Wish};
 use crate::verbose::Verbose;
-use crate::{exit, stdin};
+use crate::{exit, lasting, stdin};
 
 /// How long a command that was interrupted has before its tree is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,6 +22,9 @@ const NO_RESULT: &str = "the call ended without a result";
 
 /// Runs a command; the status to exit with.
 pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
+    if let Some(time) = options.lease {
+        return lasting::run(options, time).await;
+    }
     let verbose = Verbose::new(&options.session);
     // Before anything is started, so that a Ctrl-C at any moment finds
     // somebody who ends it.
@@ -78,14 +81,23 @@ enum End {
     BrokenPipe,
 }
 
-fn status_of(wish: Wish) -> u8 {
+pub(crate) fn status_of(wish: Wish) -> u8 {
     match wish {
         Wish::Interrupt => exit::INTERRUPTED,
-        Wish::Terminate => exit::TERMINATED,
+        Wish::Terminate | Wish::HangUp => exit::TERMINATED,
     }
 }
 
-fn tool_call(options: &ExecOptions) -> Result<ToolCall, Error> {
+/// What a wish means for a call, and what it means when it is said `again`.
+pub(crate) fn word_of(wish: Wish, again: bool) -> &'static str {
+    match wish {
+        Wish::Interrupt if !again => "int",
+        Wish::Terminate | Wish::HangUp if !again => "end",
+        _ => "kill",
+    }
+}
+
+pub(crate) fn tool_call(options: &ExecOptions) -> Result<ToolCall, Error> {
     let mut call = ToolCall::new(call_id()?, "shell");
     let arguments = ShellArgs {
         code: None,
@@ -169,11 +181,7 @@ async fn follow(
             wish = signals.next() => {
                 let again = end.is_some();
                 end.get_or_insert(End::Wish(wish));
-                let word = match wish {
-                    Wish::Interrupt if !again => "int",
-                    Wish::Terminate if !again => "end",
-                    _ => "kill",
-                };
+                let word = word_of(wish, again);
                 asking.spawn(server.conn.control(running.id().as_str(), word));
                 deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
             }
@@ -232,7 +240,7 @@ async fn follow(
 }
 
 /// What of an event is to be written where, and the result if it is that.
-fn shown(event: CallEvent, json: bool) -> (Option<(Stream, Bytes)>, Option<ToolResult>) {
+pub(crate) fn shown(event: CallEvent, json: bool) -> (Option<(Stream, Bytes)>, Option<ToolResult>) {
     if json {
         let (event, result) = match event {
             CallEvent::Started { pid } => (Event::Started { pid }, None),

@@ -84,7 +84,8 @@ pub(crate) fn of_error(error: &Error) -> u8 {
             of_client(error)
         }
         Error::Deploy(error) => of_deploy(error),
-        Error::Silent { .. } => LOST,
+        Error::Silent { .. } | Error::NoSession(_) => LOST,
+        Error::NoLease(_) => REFUSED,
         Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
         Error::Config { .. } | Error::ConfigFile { .. } => CONFIG,
         Error::Runtime(_) | Error::Io { .. } => OTHER,
@@ -104,6 +105,10 @@ fn of_deploy(error: &ollie_deploy::Error) -> u8 {
             SshFailure::Authentication | SshFailure::HostKey => NOT_LET_IN,
             _ => UNREACHABLE,
         },
+        Deploy::Unknown(_) | Deploy::Gone(_) | Deploy::Silent(_) => LOST,
+        Deploy::NeverStarted => OTHER,
+        Deploy::Call(error) | Deploy::Prepare(error) => of_client(error),
+        Deploy::Final(error) => of_deploy(error),
         Deploy::NoAnswer { .. } | Deploy::Forward { .. } => UNREACHABLE,
         Deploy::Platform { .. } | Deploy::NoRoot { .. } | Deploy::Transfer { .. } => NO_PLACE,
         _ => NO_TOOLSRV,

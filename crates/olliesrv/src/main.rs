@@ -17,6 +17,7 @@ mod error;
 mod exec;
 mod exit;
 mod explain;
+mod lasting;
 mod manual;
 mod options;
 mod output;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
             },
             Command::Doctor(doctor) => doctor::run(doctor).await,
             Command::Deploy(deploy) => deploy::run(deploy).await,
+            Command::Reattach(reattach) => lasting::reattach(reattach).await,
             Command::Remotes(remotes) => remotes::list(remotes),
             Command::Config(ConfigCommand::Check) => remotes::check(),
             Command::Completions(options) => manual::completions(options.shell),

@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// Put toolsrv on hosts, many at once
     Deploy(DeployOptions),
+    /// Go on with a command that was started with exec --lease, or list them
+    Reattach(ReattachOptions),
     /// List the hosts of the configuration
     Remotes(RemotesOptions),
     /// Look at the configuration
@@ -113,6 +115,10 @@ pub(crate) struct ExecOptions {
     /// Give the command /dev/null as its standard input
     #[arg(short = 'n', long)]
     pub(crate) no_stdin: bool,
+    /// Let the command live on for so long without a connection: one that drops is found again, and
+    /// `reattach` goes on after this program has ended. Its standard input is /dev/null
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) lease: Option<Duration>,
     /// Where to run it: [user@]host[:port], or an alias of ssh_config [default: this machine]
     #[arg(value_name = "HOST")]
     pub(crate) host: Option<Target>,
@@ -238,6 +244,22 @@ pub(crate) struct DeployOptions {
     /// The hosts
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<Target>,
+}
+
+/// Options of `reattach`.
+#[derive(Debug, Args)]
+pub(crate) struct ReattachOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    /// Print events as JSON lines, the result last, instead of the output; or the list as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// End the session and its command instead
+    #[arg(long, requires = "name")]
+    pub(crate) end: bool,
+    /// The session [default: list them]
+    #[arg(value_name = "SESSION")]
+    pub(crate) name: Option<String>,
 }
 
 /// Options of `remotes`.

@@ -67,6 +67,11 @@ impl Paths {
         self.config.join("config.yaml")
     }
 
+    /// What leads back to sessions that live on.
+    pub(crate) fn leases(&self) -> PathBuf {
+        self.state.join("leases")
+    }
+
     /// The user's policy file.
     pub(crate) fn policy(&self) -> PathBuf {
         self.config.join("sandbox.yaml")

@@ -1,7 +1,10 @@
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ollie_client::{Call, ToolsrvConn};
-use ollie_deploy::{Channel, Installed, Plan, Process, Remote, Step, Target};
+use ollie_deploy::{
+    Channel, Installed, Leases, Place, Plan, Process, ProcessKeeper, Remote, Step, Target,
+};
 use ollie_protocol::{CallId, Nonce, Octets, ToolCall, auth};
 use ollie_sandbox::{Layer, Layered, MAX_POLICY_BYTES, Source};
 
@@ -222,6 +225,51 @@ impl There {
         let plan = plan(options, &layers(profile, &paths.policy())?, cwd, paths)?;
         Ok(Self { name, remote, plan })
     }
+}
+
+/// A session that lives on without a connection, and who asks for passwords
+/// when one is made again.
+pub(crate) struct Lasting {
+    pub(crate) keeper: ProcessKeeper,
+    pub(crate) _asker: Option<Asker>,
+}
+
+/// The keeper of a session with a lease; nothing is started yet. `name` is
+/// that of a session that lives on already; `note` is what lists show.
+pub(crate) fn setup_lasting(
+    options: &SessionOptions,
+    host: Option<&Target>,
+    verbose: &Verbose,
+    time: Duration,
+    name: Option<&str>,
+    note: &str,
+) -> Result<Lasting, Error> {
+    let paths = own_paths()?;
+    let asker = match host {
+        Some(_) => Asker::start(&paths.runtime)?,
+        None => None,
+    };
+    let leases = Leases::new(paths.leases());
+    let (place, mut plan) = match host {
+        Some(host) => {
+            let mut there = There::new(options, host, &paths)?;
+            there.remote.askpass = asker.as_ref().map(Asker::askpass);
+            (Place::There(Box::new(there.remote)), there.plan)
+        }
+        None => {
+            let plan = plan_here(options, &paths)?;
+            (Place::Here(paths.cache), plan)
+        }
+    };
+    plan.lease = Some(time);
+    if let Some(name) = name {
+        name.clone_into(&mut plan.session);
+    }
+    let keeper = ProcessKeeper::new(place, plan, AGENT, verbose.client_config());
+    Ok(Lasting {
+        keeper: keeper.leases(leases, note),
+        _asker: asker,
+    })
 }
 
 /// Where ollie's files are, for this process.

@@ -7,8 +7,10 @@ use crate::error::Error;
 pub(crate) enum Wish {
     /// Ctrl-C.
     Interrupt,
-    /// SIGTERM, or SIGHUP when the terminal is gone.
+    /// SIGTERM.
     Terminate,
+    /// SIGHUP: the terminal is gone.
+    HangUp,
 }
 
 /// The signals that mean a [`Wish`].
@@ -39,7 +41,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Wish::Interrupt,
             _ = self.terminate.recv() => Wish::Terminate,
-            _ = self.hangup.recv() => Wish::Terminate,
+            _ = self.hangup.recv() => Wish::HangUp,
         }
     }
 }

@@ -1,0 +1,235 @@
+//! `exec --lease` and `reattach`: a command that outlives its connection.
+
+use std::time::Duration;
+
+use ollie_client::CallEvent;
+use ollie_deploy::{Lease, Leased, Leases, ProcessKeeper, Step};
+use ollie_protocol::{CallId, ToolResult};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::error::Error;
+use crate::explain::explain;
+use crate::options::{ExecOptions, ReattachOptions};
+use crate::output::{self, Output};
+use crate::printable::printable;
+use crate::setup::{Lasting, own_paths, setup_lasting};
+use crate::signals::{Signals, Wish};
+use crate::verbose::Verbose;
+use crate::{exec, exit};
+
+/// Events that wait for whoever reads our output.
+const WAITING: usize = 4;
+
+/// Starts a command under a lease and follows it.
+pub(crate) async fn run(options: &ExecOptions, time: Duration) -> Result<u8, Error> {
+    let verbose = Verbose::new(&options.session);
+    let mut signals = Signals::new()?;
+    let mut call = exec::tool_call(options)?;
+    call.stdin = false;
+    let note = words(&options.command);
+    let host = options.host.as_ref();
+    let lasting = setup_lasting(&options.session, host, &verbose, time, None, &note)?;
+    let tell = |step: &Step| verbose.step(&step.to_string());
+    let kept = tokio::select! {
+        kept = lasting.keeper.get(&tell) => kept?,
+        wish = signals.next() => return Ok(exec::status_of(wish)),
+    };
+    if let Leased::Refused(reason) = kept.leased() {
+        let error = Error::NoLease(printable(reason));
+        drop(kept);
+        lasting.keeper.end().await;
+        return Err(error);
+    }
+    if options.json
+        && let Some(arrival) = &kept.process().arrival
+    {
+        output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
+    }
+    kept.conn().start(&call).await?;
+    output::note(&format!(
+        "session {0} lives on for {1} s without a connection; to go on with it: olliesrv reattach {0}",
+        lasting.keeper.session(),
+        time.as_secs()
+    ));
+    drop(kept);
+    finish(lasting, &call.id, options.json, &verbose, &mut signals).await
+}
+
+/// Goes on with one, ends it, or lists them.
+pub(crate) async fn reattach(options: &ReattachOptions) -> Result<u8, Error> {
+    let leases = Leases::new(own_paths()?.leases());
+    let Some(name) = &options.name else {
+        return list(&leases.all(), options.json);
+    };
+    let no_session = || Error::NoSession(printable(name));
+    let lease = leases.find(name).ok_or_else(no_session)?;
+    let verbose = Verbose::new(&options.session);
+    let mut signals = Signals::new()?;
+    let host = lease.target.as_ref().map(|target| target.parse());
+    let host = host.transpose()?;
+    let (time, session) = (lease.time, &options.session);
+    let lasting = setup_lasting(
+        session,
+        host.as_ref(),
+        &verbose,
+        time,
+        Some(name),
+        &lease.note,
+    )?;
+    let tell = |step: &Step| verbose.step(&step.to_string());
+    let kept = tokio::select! {
+        kept = lasting.keeper.get(&tell) => kept?,
+        wish = signals.next() => return Ok(exec::status_of(wish)),
+    };
+    let again = kept.process().is_again();
+    let calls = kept.conn().calls().await?;
+    drop(kept);
+    let call = calls.into_iter().rfind(|call| call.background);
+    match call.filter(|_| again && !options.end) {
+        Some(call) => finish(lasting, &call.id, options.json, &verbose, &mut signals).await,
+        None => {
+            let gone = lasting.keeper.end().await;
+            match (again, options.end) {
+                (true, true) if gone => Ok(0),
+                (true, true) => Ok(exit::UNHEALTHY),
+                _ => Err(no_session()),
+            }
+        }
+    }
+}
+
+/// Follows a call to its end, and ends the session with it.
+async fn finish(
+    lasting: Lasting,
+    id: &CallId,
+    json: bool,
+    verbose: &Verbose,
+    signals: &mut Signals,
+) -> Result<u8, Error> {
+    let (result, wish) = match follow(&lasting.keeper, id, json, verbose, signals).await {
+        Ok(End::Result(result, wish)) => (result, wish),
+        // Nobody is there any more who would read; the command goes on.
+        Ok(End::Detached(status)) => return Ok(status),
+        Err(error) => {
+            // What is lost for good needs no key any more.
+            if matches!(error, Error::Deploy(ollie_deploy::Error::Unknown(_))) {
+                lasting.keeper.end().await;
+            }
+            return Err(error);
+        }
+    };
+    let gone = lasting.keeper.end().await;
+    verbose.step(if gone {
+        "toolsrv is gone"
+    } else {
+        "toolsrv did not end in time"
+    });
+    if !json {
+        explain(&result, verbose.is_on(), &own_paths()?.policy());
+    }
+    Ok(match wish {
+        Some(wish) => exec::status_of(wish),
+        None => exit::of_result(&result),
+    })
+}
+
+/// Why a call is not followed any more.
+enum End {
+    /// It has ended; somebody may have wished that.
+    Result(Box<ToolResult>, Option<Wish>),
+    /// Whoever followed it is gone.
+    Detached(u8),
+}
+
+async fn follow(
+    keeper: &ProcessKeeper,
+    id: &CallId,
+    json: bool,
+    verbose: &Verbose,
+    signals: &mut Signals,
+) -> Result<End, Error> {
+    let tell = |step: &Step| verbose.step(&step.to_string());
+    let (to, mut events) = mpsc::channel(WAITING);
+    let mut following = std::pin::pin!(keeper.resume(id, &to, &tell));
+    let output = Output::new();
+    let broken = output.broken();
+    let mut waiting = None;
+    let mut result = None;
+    let mut wished = None;
+    let mut asking = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            () = output.write(&mut waiting), if waiting.is_some() => {}
+            Some(event) = events.recv(), if waiting.is_none() => {
+                (waiting, _) = exec::shown(event, json);
+            }
+            ended = &mut following, if result.is_none() => result = Some(ended?),
+            wish = signals.next() => {
+                if wish == Wish::HangUp {
+                    return Ok(End::Detached(exec::status_of(wish)));
+                }
+                let word = exec::word_of(wish, wished.replace(wish).is_some());
+                // While the host cannot be reached there is nobody to tell.
+                if let Ok(Ok(kept)) = tokio::time::timeout(PATIENCE, keeper.get(&tell)).await {
+                    asking.spawn(kept.conn().control(id.as_str(), word));
+                }
+            }
+            () = broken.notified() => return Ok(End::Detached(exit::BROKEN_PIPE)),
+        }
+        if let Some(result) = &result
+            && waiting.is_none()
+            && events.is_empty()
+        {
+            let event = CallEvent::Result(Box::new(result.clone()));
+            let (mut last, _) = exec::shown(event, json);
+            output.write(&mut last).await;
+            let written = tokio::task::spawn_blocking(|| output.finish()).await;
+            return match written {
+                Ok(Err(source)) if source.kind() != std::io::ErrorKind::BrokenPipe => {
+                    Err(Error::Io {
+                        action: "write the command's output",
+                        source,
+                    })
+                }
+                _ => Ok(End::Result(Box::new(result.clone()), wished)),
+            };
+        }
+    }
+}
+
+/// How long a wish waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn list(leases: &[Lease], json: bool) -> Result<u8, Error> {
+    if json {
+        let records: Vec<Value> = leases
+            .iter()
+            .map(|lease| {
+                json!({
+                    "session": lease.session,
+                    "host": lease.target,
+                    "lease_s": lease.time.as_secs(),
+                    "command": lease.note,
+                })
+            })
+            .collect();
+        output::print(&format!("{:#}\n", Value::from(records)))?;
+        return Ok(0);
+    }
+    for lease in leases {
+        let host = lease.target.as_deref().unwrap_or("(this machine)");
+        let line = format!("{}  {host}  {}", lease.session, lease.note);
+        output::print(&format!("{}\n", printable(&line)))?;
+    }
+    if leases.is_empty() {
+        output::note("no session lives on; exec --lease starts one that does");
+    }
+    Ok(0)
+}
+
+/// A command line for lists, short.
+fn words(command: &[std::ffi::OsString]) -> String {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ").chars().take(200).collect()
+}
