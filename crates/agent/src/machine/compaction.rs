@@ -21,13 +21,19 @@ const SUMMARY: usize = 64 * 1024;
 /// A summary that is being made.
 #[derive(Debug)]
 pub(super) struct Compaction {
-    /// The first entry that stays.
-    from: usize,
-    /// One before it that stays as well: the person's last prompt.
-    kept: Option<usize>,
+    plan: Plan,
     after: After,
     attempt: u32,
     pub(super) draft: Draft,
+}
+
+/// What of a history stays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// The first entry that does.
+    from: usize,
+    /// One before it that does as well: the prompt that the model works on.
+    kept: Option<usize>,
 }
 
 /// What follows.
@@ -47,20 +53,23 @@ impl Machine {
     /// # Errors
     /// [`Error::NothingToCompact`]; nothing has begun then.
     pub(super) fn begin_compaction(&mut self, after: After) -> Result<(), Error> {
-        let (from, kept) = self.plan().ok_or(Error::NothingToCompact)?;
+        let plan = self.plan().ok_or(Error::NothingToCompact)?;
+        self.summarise(plan, after);
+        Ok(())
+    }
+
+    pub(super) fn summarise(&mut self, plan: Plan, after: After) {
         self.ask_for_summary(Compaction {
-            from,
-            kept,
+            plan,
             after,
             attempt: 0,
             draft: Draft::new(self.origin()),
         });
-        Ok(())
     }
 
     /// What is to stay: as many of the last entries as fit, but at least one,
     /// and the prompt that the model is working on.
-    fn plan(&self) -> Option<(usize, Option<usize>)> {
+    pub(super) fn plan(&self) -> Option<Plan> {
         let room = self.config.context_window.map_or(TAIL, |window| window / 5);
         let sizes: Vec<_> = self.history.entries().map(estimate::entry).collect();
         let prompt = self
@@ -81,7 +90,7 @@ impl Machine {
                 Some(at) != kept && !matches!(entry, Entry::Summary { .. })
             };
             let worth = self.history.entries().take(from).enumerate().any(goes);
-            worth.then_some((from, kept))
+            worth.then_some(Plan { from, kept })
         })
     }
 
@@ -92,7 +101,7 @@ impl Machine {
             Some(window) => usize::try_from(window.saturating_mul(2)).unwrap_or(TRANSCRIPT),
             None => TRANSCRIPT,
         };
-        let entries = self.history.entries().take(compaction.from);
+        let entries = self.history.entries().take(compaction.plan.from);
         let text = cut_middle(transcript::of(entries), most);
         let history = match History::from_entries([Entry::User { text }]) {
             Ok(history) => history,
@@ -140,7 +149,10 @@ impl Machine {
         }
         let text = cut_middle(compaction.draft.text.trim().to_owned(), SUMMARY);
         let before = self.history.len();
-        match self.history.compact(compaction.from, compaction.kept, text) {
+        match self
+            .history
+            .compact(compaction.plan.from, compaction.plan.kept, text)
+        {
             Ok(()) => {
                 self.forget_count();
                 let (after, tokens) = (self.history.len(), self.context_tokens());

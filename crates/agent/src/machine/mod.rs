@@ -14,6 +14,8 @@ mod compaction;
 mod draft;
 mod hook;
 mod output;
+#[cfg(test)]
+mod property;
 mod reply;
 mod transcript;
 mod turn;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::compaction::After;
 use super::{Action, Draft, Machine, Phase};
 use crate::{BackendError, Delta, Entry, Event, Reply, StopReason, TurnEnd, backoff};
@@ -85,8 +87,9 @@ impl Machine {
         self.count_usage(&draft);
         if matches!(error, BackendError::ContextTooLong { .. }) && !self.turn.compacted {
             self.turn.compacted = true;
-            self.tell_retry(1, std::time::Duration::ZERO, error);
-            if self.begin_compaction(After::AskShorter).is_ok() {
+            if let Some(plan) = self.plan() {
+                self.tell_retry(1, Duration::ZERO, error);
+                self.summarise(plan, After::AskShorter);
                 return;
             }
         }
@@ -110,12 +113,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn tell_retry(
-        &mut self,
-        attempt: u32,
-        wait: std::time::Duration,
-        error: &BackendError,
-    ) {
+    pub(super) fn tell_retry(&mut self, attempt: u32, wait: Duration, error: &BackendError) {
         self.event(Event::Retry {
             attempt,
             after_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),

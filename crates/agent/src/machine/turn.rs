@@ -61,6 +61,7 @@ impl Machine {
             return;
         }
         self.turn.steps = self.turn.steps.saturating_add(1);
+        self.set_state(State::Thinking);
         self.act(Phase::Tools, Action::ListTools);
     }
 
