@@ -18,9 +18,11 @@
 mod agent;
 mod agent_file;
 mod backend;
+pub mod backends;
 mod backoff;
 mod config;
 mod driver;
+pub mod duration;
 mod error;
 mod estimate;
 mod event;

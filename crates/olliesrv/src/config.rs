@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ollie_agent::duration;
 use ollie_deploy::{Target, Transport};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::duration;
 use crate::error::Error;
 use crate::plain_file::{self, Links};
 

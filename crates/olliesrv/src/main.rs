@@ -12,7 +12,6 @@ mod call;
 mod config;
 mod deploy;
 mod doctor;
-mod duration;
 mod error;
 mod exec;
 mod exit;

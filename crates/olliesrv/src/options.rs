@@ -3,9 +3,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use ollie_agent::duration;
 use ollie_deploy::{Target, Transport};
-
-use crate::duration;
 
 /// Runs tools where the work is, inside a sandbox that the kernel there
 /// enforces.

@@ -1,8 +1,13 @@
+//! Times as a configuration file and a command line write them.
+
 use std::time::Duration;
 
 /// Reads a time as timeout(1) does, `90`, `1.5s`, `10m`, `2h`, and also in
 /// `ms`. Zero is refused: it would end everything before it begins.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
         .unwrap_or(text.len());
