@@ -3,6 +3,8 @@
 //! `proptest` draws the moves, [`World`] makes them and checks after each one
 //! what has to be true; see `world.rs` for the list.
 
+mod doing;
+mod nobody;
 mod rules;
 mod world;
 

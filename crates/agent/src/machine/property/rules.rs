@@ -6,12 +6,13 @@ use proptest::prelude::*;
 
 use crate::{Entry, History};
 
-/// The rules that all of them share. Anthropic's Messages API: roles
-/// alternate once neighbours are joined, no text block is empty, `tool_use`
-/// ids are unique and match `[a-zA-Z0-9_-]{1,}`-like names, each `tool_use` has its
-/// `tool_result` in the next message, and the last message is the user's.
-/// OpenAI's Chat Completions: an assistant message with `tool_calls` is
-/// followed by one message of the role `tool` for each id.
+/// What all of them ask for. Anthropic, Messages API: roles alternate once
+/// neighbours of one role are joined, no text is empty, ids of `tool_use` are
+/// unique, each has its `tool_result` in the message after it, names match
+/// `^[a-zA-Z0-9_-]{1,64}$`, and the user speaks last. OpenAI, Chat
+/// Completions: a message with `tool_calls` is followed by one message of the
+/// role `tool` for each of them. A reply of this history is rendered with its
+/// results behind it, so what is left to check is this.
 pub(super) fn sendable(history: &History) -> Result<(), TestCaseError> {
     prop_assert!(history.awaits_reply(), "nothing to answer: {history:?}");
     whole(history)

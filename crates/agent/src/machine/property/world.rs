@@ -2,20 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use ollie_protocol::Stream;
 use proptest::prelude::*;
-use serde_json::json;
 
+use super::doing::{Doing, unique};
+use super::nobody::{Nobody, config};
 use super::rules;
 use crate::machine::{Action, Happened, Machine, Output, Ticket};
-use crate::{
-    Backend, BackendError, CallEnd, Checkpoint, Chunk, Config, Delta, DeltaStream, Entry, Event,
-    HandsError, History, Hooks, Limits, Model, ModelCall, Notice, Outcome, Parallel, Request,
-    Sampling, ShellEnd, State, StopReason, ToolDef, Usage, Visible,
-};
+use crate::{Checkpoint, Entry, Event, History, Notice, State};
 
 type Checked = Result<(), TestCaseError>;
 
@@ -75,80 +68,6 @@ pub(super) struct World {
     counter: u32,
 }
 
-#[derive(Debug, Clone)]
-enum Doing {
-    Tools,
-    /// A stream: how many calls have begun, whether there was text, and
-    /// whether it has said that it ends.
-    Reply {
-        calls: u32,
-        said: bool,
-        stopped: bool,
-    },
-    Call(usize, ModelCall),
-    Hook,
-    Sleep,
-}
-
-#[derive(Debug)]
-struct Nobody;
-
-impl Backend for Nobody {
-    fn name(&self) -> &'static str {
-        "nobody"
-    }
-    fn stream<'a>(
-        &'a self,
-        _request: Request<'a>,
-    ) -> BoxFuture<'a, Result<DeltaStream, BackendError>> {
-        async { Err(BackendError::Exhausted) }.boxed()
-    }
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Model>, BackendError>> {
-        async { Ok(Vec::new()) }.boxed()
-    }
-}
-
-fn config(window: Option<u64>) -> Config {
-    Config {
-        session: "s".into(),
-        agent: "a".into(),
-        model: "m".into(),
-        system: "You help.".into(),
-        tools: Visible::Only(vec!["look".into(), "touch".into()]),
-        sampling: Sampling::default(),
-        context_window: window,
-        hooks: Hooks {
-            pre_turn: vec!["before".into()],
-            post_turn: vec!["after".into()],
-        },
-        limits: Limits {
-            steps: 12,
-            failing_rounds: 4,
-            parallel: 2,
-            retries: 2,
-            reply_bytes: 2000,
-            streamed_bytes: 40,
-            queue: 5,
-            calls: 4,
-            ..Limits::default()
-        },
-    }
-}
-
-fn tools() -> Vec<ToolDef> {
-    let tool = |name: &str, parallel| ToolDef {
-        name: name.into(),
-        description: String::new(),
-        parameters: json!({"type": "object"}),
-        parallel,
-    };
-    vec![
-        tool("look", Parallel::Read),
-        tool("touch", Parallel::Write),
-        tool("hidden", Parallel::Read),
-    ]
-}
-
 impl World {
     pub(super) fn new() -> Self {
         let window = None;
@@ -169,15 +88,10 @@ impl World {
         }
     }
 
-    fn unique(&mut self, what: &str) -> String {
-        self.counter += 1;
-        format!("{what}-{}", self.counter)
-    }
-
     pub(super) fn make(&mut self, one: Move) -> Checked {
         match one {
             Move::Prompt => {
-                let text = self.unique("prompt");
+                let text = unique(&mut self.counter, "prompt");
                 if self.machine.prompt(text.clone()).is_ok() {
                     self.prompts.insert(text);
                 }
@@ -239,7 +153,7 @@ impl World {
                 if !self.given_up.is_empty() {
                     let which = usize::from(which) % self.given_up.len();
                     let (ticket, doing) = self.given_up[which].clone();
-                    let happened = self.event_of(&mut doing.clone(), what, 0);
+                    let happened = doing.clone().event(what, 0, &mut self.counter);
                     let before = self.machine.take().len();
                     self.machine.handle(ticket, happened);
                     prop_assert_eq!(before + self.machine.take().len(), 0, "{:?}", doing);
@@ -299,7 +213,7 @@ impl World {
 
     fn happen(&mut self, which: usize, what: u8, more: u8) {
         let (ticket, mut doing) = self.doing[which].clone();
-        let happened = self.event_of(&mut doing, what, more);
+        let happened = doing.event(what, more, &mut self.counter);
         let ends = !matches!(
             happened,
             Happened::Connecting | Happened::Delta(_) | Happened::Chunk(..)
@@ -313,76 +227,6 @@ impl World {
             self.given.push(end.outcome.content.clone());
         }
         self.machine.handle(ticket, happened);
-    }
-
-    /// What a number stands for.
-    fn event_of(&mut self, doing: &mut Doing, what: u8, more: u8) -> Happened {
-        match doing {
-            Doing::Tools => match what {
-                0..=199 => Happened::Tools(Ok(tools())),
-                200..=245 => Happened::Connecting,
-                _ => Happened::Tools(Err(HandsError {
-                    message: "no route".into(),
-                })),
-            },
-            Doing::Hook => Happened::HookEnded(match what {
-                0..=219 => Ok(ShellEnd {
-                    status: Some(0),
-                    stdout: if what % 3 == 1 {
-                        self.unique("context")
-                    } else {
-                        String::new()
-                    },
-                    stderr: String::new(),
-                }),
-                220..=239 => Ok(ShellEnd {
-                    status: Some(2),
-                    stdout: String::new(),
-                    stderr: "no".into(),
-                }),
-                240..=247 => Ok(ShellEnd {
-                    status: None,
-                    stdout: String::new(),
-                    stderr: String::new(),
-                }),
-                _ => Err(HandsError {
-                    message: "gone".into(),
-                }),
-            }),
-            Doing::Sleep => Happened::Elapsed,
-            Doing::Call(slot, _) => match what {
-                0..=99 => Happened::Chunk(
-                    *slot,
-                    Chunk {
-                        stream: if what % 2 == 0 {
-                            Stream::Stdout
-                        } else {
-                            Stream::Stderr
-                        },
-                        data: Bytes::from(vec![[b'x', 0xe2, 0x82, 0xac][usize::from(what) % 4]; 7]),
-                    },
-                ),
-                _ => {
-                    let content = self.unique("result");
-                    Happened::CallEnded(
-                        *slot,
-                        CallEnd::from(Outcome {
-                            content,
-                            is_error: what < 150,
-                        }),
-                    )
-                }
-            },
-            Doing::Reply {
-                calls,
-                said,
-                stopped,
-            } => {
-                let happened = reply_event(calls, stopped, what, more, &mut self.counter);
-                *said |= matches!(&happened, Happened::Delta(Delta::Text(it)) if it.len() > 1);
-                happened
-            }
-        }
     }
 
     /// Takes what the machine says, and checks all of it.
@@ -546,84 +390,4 @@ fn holds(history: &History, result: &str) -> bool {
         Entry::Reply(reply) => reply.calls.iter().any(|it| it.outcome.content == result),
         _ => false,
     })
-}
-
-/// The next event of a stream of a reply.
-fn reply_event(
-    calls: &mut u32,
-    stopped: &mut bool,
-    what: u8,
-    more: u8,
-    counter: &mut u32,
-) -> Happened {
-    *counter += 1;
-    let delta = match what {
-        0..=59 => Delta::Text(match more % 8 {
-            0 => " ".into(),
-            1 => "x".repeat(900),
-            _ => format!("text-{counter} "),
-        }),
-        60..=69 => Delta::Reasoning {
-            text: "hm".into(),
-            signature: (more % 2 == 0).then(|| "s".into()),
-            data: None,
-        },
-        70..=119 => {
-            let index = *calls;
-            *calls += 1;
-            Delta::CallStart {
-                index,
-                id: ["", "same", "a b"][usize::from(more) % 3].into(),
-                name: ["look", "look", "touch", "touch", "hidden", "no such", ""]
-                    [usize::from(more) % 7]
-                    .into(),
-            }
-        }
-        120..=179 => Delta::CallArguments {
-            // Mostly the last one; now and then one that is not there.
-            index: calls.saturating_sub(u32::from(more % 9 != 8)),
-            fragment: ["{}", "{\"a\":1}", "{\"b\":", "2}"][usize::from(more) % 4].into(),
-        },
-        180..=189 => Delta::Usage(Usage {
-            input: u64::from(more),
-            output: 3,
-            ..Usage::default()
-        }),
-        190..=199 => return Happened::OutOfTime,
-        200..=219 => return Happened::Failed(error(more)),
-        220..=252 => {
-            *stopped = true;
-            Delta::Stop(match more % 6 {
-                0 => StopReason::End,
-                1 => StopReason::Length,
-                2 => StopReason::Filtered,
-                _ => StopReason::ToolCalls,
-            })
-        }
-        _ => return Happened::Ended,
-    };
-    // After its end there is only usage.
-    match delta {
-        Delta::Usage(_) => Happened::Delta(delta),
-        _ if *stopped && !matches!(delta, Delta::Stop(_)) => Happened::Ended,
-        delta => Happened::Delta(delta),
-    }
-}
-
-fn error(which: u8) -> BackendError {
-    let message = String::new();
-    match which % 6 {
-        0 => BackendError::Authentication { message },
-        1 => BackendError::RateLimited {
-            retry_after: Some(Duration::from_secs(u64::from(which) * 4)),
-            message,
-        },
-        2 | 3 => BackendError::ContextTooLong { message },
-        4 => BackendError::Dropped { message },
-        _ => BackendError::Server {
-            status: 500,
-            retry_after: None,
-            message,
-        },
-    }
 }
