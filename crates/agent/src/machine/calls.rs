@@ -2,8 +2,7 @@ use super::batch::{Batch, Slot, Status};
 use super::{Action, Draft, Machine, Output, Phase};
 use crate::text::{Decoder, cut_middle, keep_end};
 use crate::{
-    Answered, CallEnd, Chunk, Entry, Event, Facts, Outcome, Parallel, Reply, State, TurnEnd,
-    estimate,
+    Answered, CallEnd, Chunk, Entry, Event, Facts, Outcome, Reply, State, TurnEnd, estimate,
 };
 use ollie_protocol::Stream;
 
@@ -85,7 +84,7 @@ impl Machine {
                 answered = true;
                 continue;
             }
-            if running >= most || (slot.class == Parallel::Write && running > 0) {
+            if running >= most {
                 continue;
             }
             running = running.saturating_add(1);

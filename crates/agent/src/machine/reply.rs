@@ -85,13 +85,13 @@ impl Machine {
 
     fn retry_reply(&mut self, draft: Draft, attempt: u32, error: &BackendError) {
         self.count_usage(&draft);
-        if matches!(error, BackendError::ContextTooLong { .. }) && !self.turn.compacted {
-            self.turn.compacted = true;
-            if let Some(plan) = self.plan() {
-                self.tell_retry(1, Duration::ZERO, error);
-                self.summarise(plan, After::AskShorter);
-                return;
-            }
+        if matches!(error, BackendError::ContextTooLong { .. })
+            && self.turn.may_compact()
+            && let Some(plan) = self.plan()
+        {
+            self.tell_retry(1, Duration::ZERO, error);
+            self.summarise(plan, After::AskShorter);
+            return;
         }
         let attempt = attempt.saturating_add(1);
         let jitter = self.random.f64();

@@ -11,15 +11,33 @@ pub(super) struct Turn {
     pub(super) steps: u32,
     /// Rounds of failures only, one after another.
     pub(super) failing: u32,
-    /// The history was compacted, or could not be: not again in this turn
-    /// because of its length.
-    pub(super) compacted: bool,
+    /// The request before which the history was last to be compacted because
+    /// of its length.
+    compacted_at: Option<u32>,
     /// How often a hook has sent the model back to work.
     pub(super) sent_back: u32,
     /// What the model said last.
     pub(super) reply: String,
     /// It has a turn's end: a compaction on its own has none.
     pub(super) open: bool,
+}
+
+/// Requests between two compactions of one turn: what is too long right after
+/// one does not become shorter by another.
+const BETWEEN: u32 = 3;
+
+impl Turn {
+    /// Whether the history may be compacted because of its length; from now
+    /// on it was.
+    pub(super) fn may_compact(&mut self) -> bool {
+        let may = self
+            .compacted_at
+            .is_none_or(|at| self.steps >= at.saturating_add(BETWEEN));
+        if may {
+            self.compacted_at = Some(self.steps);
+        }
+        may
+    }
 }
 
 impl Machine {
@@ -90,8 +108,7 @@ impl Machine {
         let wanted = std::mem::take(&mut self.compact_wanted);
         let (tokens, window) = (self.context_tokens(), self.config.context_window);
         let percent = window.map_or(0, |window| tokens.saturating_mul(100) / window.max(1));
-        if wanted || (percent >= COMPACT_AT && !self.turn.compacted) {
-            self.turn.compacted |= !wanted;
+        if wanted || (percent >= COMPACT_AT && self.turn.may_compact()) {
             if self.begin_compaction(After::Ask).is_ok() {
                 return;
             }

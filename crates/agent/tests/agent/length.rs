@@ -103,6 +103,26 @@ async fn a_context_that_is_too_long_is_compacted_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_turn_is_compacted_as_often_as_it_fills_up() {
+    let look = || calls(&[("look", "{}")]);
+    let mut script = Vec::new();
+    for round in 0..3 {
+        script.extend([
+            look(),
+            look(),
+            counted(800, look()),
+            says(&format!("S{round}")),
+        ]);
+    }
+    script.push(says("done"));
+    let mut world = world(script, small(1000));
+    assert_eq!(world.turn("go").await, TurnEnd::Done);
+    let history = world.history();
+    assert_eq!(history[..2], ["summary: S2", "user: go"]);
+    assert_eq!(world.told().matches("is compacted from").count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_stays_too_long_fails() {
     let mut world = world(
         [
