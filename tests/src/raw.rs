@@ -284,6 +284,7 @@ fn boot(secret: [u8; auth::LEN], yolo: bool) -> Boot {
         cwd: None,
         policy: must(serde_json::from_slice(&policy), "read the policy"),
         yolo,
+        project: false,
     }
 }
 

@@ -214,7 +214,7 @@ fn a_file_that_is_none_is_an_error_and_nothing_runs() {
 }
 
 #[test]
-fn check_why_and_schema_answer_without_a_session() {
+fn check_why_and_schema_answer() {
     let world = asking();
     assert!(
         world

@@ -102,6 +102,7 @@ async fn session(world: &World, secret: [u8; 32]) -> Result<(Piped, String), Box
         cwd: None,
         policy: serde_json::from_slice(&policy)?,
         yolo: false,
+        project: false,
     };
     input.write_all(&boot.to_frame()?)?;
     let Ready::Ready { nonce, pid, .. } = ready(&mut output)? else {

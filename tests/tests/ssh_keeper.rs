@@ -25,6 +25,7 @@ fn keeper(devbox: &Devbox<'_>, world: &World, target: &str) -> ProcessKeeper {
         policy: String::from_utf8(policy).unwrap(),
         cwd: Some("project".into()),
         yolo: false,
+        project: false,
         session: "kept".to_owned(),
         lease: None,
     };

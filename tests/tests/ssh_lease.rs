@@ -26,6 +26,7 @@ fn keeper(devbox: &Devbox<'_>, world: &World, lease: Option<Duration>) -> Proces
         policy: String::from_utf8(policy.to_json().unwrap()).unwrap(),
         cwd: Some("project".into()),
         yolo: false,
+        project: false,
         session: "kept".to_owned(),
         lease,
     };
@@ -123,9 +124,9 @@ fn a_call_and_its_output_go_on_through_drops_and_nothing_is_lost_or_doubled() {
     on_a_runtime(async {
         let prepared = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&prepared);
-        let keeper = keeper(&devbox, &world, Some(MINUTE)).prepare(move |conn| {
+        let keeper = keeper(&devbox, &world, Some(MINUTE)).prepare(move |conn, _| {
             count.fetch_add(1, Ordering::SeqCst);
-            Box::pin(conn.ping())
+            Box::pin(async move { Ok(conn.ping().await?) })
         });
         let mut heard = Heard::default();
         let attached = AtomicU32::new(0);
@@ -180,9 +181,9 @@ fn without_a_lease_the_outcome_is_unknown_and_the_next_toolsrv_is_prepared_anew(
     on_a_runtime(async {
         let prepared = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&prepared);
-        let keeper = keeper(&devbox, &world, None).prepare(move |conn| {
+        let keeper = keeper(&devbox, &world, None).prepare(move |conn, _| {
             count.fetch_add(1, Ordering::SeqCst);
-            Box::pin(conn.ping())
+            Box::pin(async move { Ok(conn.ping().await?) })
         });
         let call = shell_call("short", "echo x >>count; echo counted; exec sleep 4242");
         let hear = |event: CallEvent| {

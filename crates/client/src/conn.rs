@@ -1,7 +1,9 @@
 use ninep_rs::{Client, ClientConfig, Handle, OpenMode, Pending, Qid, Stat};
 use ollie_protocol::auth::{Handshake, LEN};
-use ollie_protocol::{HostFacts, Key, Nonce, Proof, ToolCall, VersionRecord, tree};
-use serde::de::DeserializeOwned;
+use ollie_protocol::{
+    HostFacts, Key, Nonce, Octets, ProjectRecord, Proof, ToolCall, VersionRecord, tree,
+};
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{Call, Error};
@@ -11,6 +13,9 @@ const FILE_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes of a nonce and of a proof.
 const PROOF: u32 = 32;
+
+/// The longest answer to a question, in bytes: a verdict with two paths.
+const ANSWER_MAX: u32 = 64 * 1024;
 
 /// Who connects, and how it can prove it.
 #[derive(Debug, Clone, Copy)]
@@ -258,6 +263,56 @@ impl ToolsrvConn {
     /// As [`ToolsrvConn::version`].
     pub async fn policy<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.read_record(tree::POLICY, "policy record").await
+    }
+
+    /// Decides what becomes of the project's policy file: `ruling` is one of the
+    /// crate `sandbox`. One burst.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the ruling cannot be carried out there; then
+    /// nothing runs in this session.
+    pub async fn decide(&self, ruling: &impl Serialize) -> Result<ProjectRecord, Error> {
+        const RECORD: &str = "ruling";
+        let json = serde_json::to_vec(ruling).map_err(|source| Error::Malformed {
+            record: RECORD,
+            source,
+        })?;
+        if json.len() > self.max_data() {
+            return Err(Error::Protocol("a ruling that is longer than a message"));
+        }
+        self.ask(tree::PROJECT, json, "project record").await
+    }
+
+    /// What the session's policy says to an operation on a path of its host, as
+    /// the crate `sandbox` wrote it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for an unknown operation.
+    pub async fn why<T: DeserializeOwned>(
+        &self,
+        operation: &str,
+        path: &Octets,
+    ) -> Result<T, Error> {
+        let question = [operation.as_bytes(), b" ", path.as_bytes()].concat();
+        self.ask(tree::WHY, question, "verdict").await
+    }
+
+    /// Writes a question to a file and reads its answer, in one burst.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        question: Vec<u8>,
+        record: &'static str,
+    ) -> Result<T, Error> {
+        let (file, walking) = self.root.walk([path]);
+        let opening = file.open(OpenMode::READ_WRITE);
+        let writing = file.write(0, question);
+        let reading = file.read(0, ANSWER_MAX);
+        walking.await?;
+        opening.await?;
+        writing.await?;
+        let answer = reading.await?;
+        serde_json::from_slice(&answer).map_err(|source| Error::Malformed { record, source })
     }
 
     /// Any file of the tree, whole, at most 4 MiB.

@@ -80,6 +80,12 @@ pub enum Error {
         /// The last lines it said.
         said: String,
     },
+    /// ssh does not tell who a host is.
+    #[error("`ssh -G` does not tell user, hostname and port of {target}")]
+    Identity {
+        /// The target.
+        target: String,
+    },
     /// Something answers there that does not do what a shell does.
     #[error("{target} does not answer as a shell: {problem}")]
     NoAnswer {
@@ -120,7 +126,7 @@ pub enum Error {
     Gone(String),
     /// What a session needs in a new toolsrv could not be done there.
     #[error("cannot prepare toolsrv")]
-    Prepare(#[source] ollie_client::Error),
+    Prepare(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The connection ended while a call ran, and nobody is left to ask. It is
     /// not sent again.
     #[error("the outcome of the call is unknown")]

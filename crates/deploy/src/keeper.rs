@@ -13,7 +13,8 @@ use crate::lease::CONTACT;
 use crate::local::attach_local;
 use crate::spawn_remote::spawn_or_attach;
 use crate::{
-    Channel, Error, Lease, Leases, Plan, Process, Remote, SshFailure, Step, install, spawn_local,
+    Channel, Error, Lease, Leases, Plan, Process, Project, Remote, SshFailure, Step, install,
+    spawn_local,
 };
 
 /// The first pause after a failed start; it doubles with each.
@@ -61,8 +62,9 @@ impl Place {
 }
 
 /// What a new toolsrv needs before anybody calls it.
-type Prepare = dyn for<'a> Fn(&'a ToolsrvConn) -> Preparing<'a> + Send + Sync;
-type Preparing<'a> = Pin<Box<dyn Future<Output = Result<(), ollie_client::Error>> + Send + 'a>>;
+type Prepare = dyn for<'a> Fn(&'a ToolsrvConn, Option<&'a Project>) -> Preparing<'a> + Send + Sync;
+type Preparing<'a> = Pin<Box<dyn Future<Output = Result<(), Unprepared>> + Send + 'a>>;
+type Unprepared = Box<dyn std::error::Error + Send + Sync>;
 
 /// Keeps a session's toolsrv running: started when it is first needed, and
 /// started again for later calls when it or the way to it is gone.
@@ -182,12 +184,16 @@ impl ProcessKeeper {
     }
 
     /// What every new toolsrv of this session needs before anybody gets it,
-    /// such as the tools that were loaded in the one before. It is not done
-    /// again for a new way to the same toolsrv. If it fails, the start has.
+    /// such as the tools that were loaded in the one before, and what becomes of
+    /// the project's policy file, if [`Plan::project`] is set and there is one.
+    /// It is not done again for a new way to the same toolsrv. If it fails, the start has.
     #[must_use]
     pub fn prepare(
         mut self,
-        prepare: impl for<'a> Fn(&'a ToolsrvConn) -> Preparing<'a> + Send + Sync + 'static,
+        prepare: impl for<'a> Fn(&'a ToolsrvConn, Option<&'a Project>) -> Preparing<'a>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.prepare = Some(Box::new(prepare));
         self
@@ -297,7 +303,9 @@ impl ProcessKeeper {
         process: Process,
     ) -> Result<Live, Error> {
         if let Some(prepare) = &self.prepare {
-            prepare(&conn).await.map_err(Error::Prepare)?;
+            prepare(&conn, process.project.as_ref())
+                .await
+                .map_err(Error::Prepare)?;
         }
         let leased = match self.plan.lease {
             None => Leased::No,

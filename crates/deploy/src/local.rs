@@ -2,7 +2,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use ollie_protocol::Ready;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
@@ -56,23 +55,21 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
         Err(error) => Err(Error::NotReady(error.to_string())),
     };
     match ready {
-        Ok(Ready::Ready {
-            nonce, pid, socket, ..
-        }) => Ok((
+        Ok(start) => Ok((
             Process {
                 running: Running::Local(child),
                 key: boot.secret,
                 again: false,
                 session: plan.session.clone(),
                 ready: Answer::Known {
-                    server: pid,
-                    socket,
+                    server: start.server,
+                    socket: start.socket,
                 },
+                project: start.project,
                 arrival: None,
             },
-            Channel::new(reader, writer, Some(nonce)),
+            Channel::new(reader, writer, Some(start.nonce)),
         )),
-        Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
         Err(Error::NotReady(problem)) => {
             Err(Error::NotReady(last_words(problem, &mut child).await))
         }
@@ -97,6 +94,7 @@ pub(crate) async fn attach_local(lease: &Lease) -> Result<(Process, Channel), Er
             server: lease.server,
             socket: std::ffi::OsString::from(&lease.socket).into(),
         },
+        project: None,
         arrival: None,
     };
     Ok((process, Channel::new(reader, writer, None)))

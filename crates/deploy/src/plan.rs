@@ -14,6 +14,9 @@ pub struct Plan {
     pub cwd: Option<Octets>,
     /// Whether the person chose to run tools without enforcement.
     pub yolo: bool,
+    /// Whether the project's own policy file is read. If there is one, nothing
+    /// runs before it was decided about ([`crate::Process::project`]).
+    pub project: bool,
     /// The session's name.
     pub session: String,
     /// For how long it shall live on without a client, and its background
@@ -45,6 +48,7 @@ impl Plan {
                 source,
             })?,
             yolo: self.yolo,
+            project: self.project,
         })
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 use ninep_rs::ClientConfig;
 use ollie_client::{Credentials, Opening, ToolsrvConn, open_toolsrv};
 use ollie_protocol::auth::{AGENT, OWNER};
-use ollie_protocol::{Key, Nonce, Octets, Ready};
+use ollie_protocol::{Key, Nonce, Octets};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::ready::{Begun, Said};
+use crate::ready::{Begun, Project, Said};
 use crate::ssh::Ssh;
 use crate::trouble::with_status;
 use crate::{Arrival, Error, Lease, Sockets};
@@ -30,6 +30,10 @@ pub struct Process {
     pub session: String,
     /// What its ready line said, or where that will be.
     pub(crate) ready: Answer,
+    /// The project's own policy file, if the plan asked for it and there is
+    /// one; known once it is connected. Nothing runs before it was decided
+    /// about ([`ToolsrvConn::decide`]).
+    pub project: Option<Project>,
     /// How it came to run, if it runs on another host.
     pub arrival: Option<Arrival>,
 }
@@ -168,11 +172,12 @@ impl Process {
         let known = known.take();
         let said = said.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (said, &mut self.running) {
-            (Some(Ok(Begun::Served(Ready::Ready { pid, socket, .. }))), _) => {
+            (Some(Ok(Begun::Served(start))), _) => {
                 self.ready = Answer::Known {
-                    server: pid,
-                    socket,
+                    server: start.server,
+                    socket: start.socket,
                 };
+                self.project = start.project;
                 Ok(())
             }
             (Some(Ok(Begun::Attached)), _) => {
@@ -180,9 +185,6 @@ impl Process {
                     self.ready = Answer::Known { server, socket };
                 }
                 Ok(())
-            }
-            (Some(Ok(Begun::Served(Ready::Refused { kind, reason }))), _) => {
-                Err(Error::Refused { kind, reason })
             }
             (Some(Err(Error::NotReady(problem))), Running::Remote { ssh, .. }) => {
                 let (status, said) = ssh.last_words().await;

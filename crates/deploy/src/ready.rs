@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ollie_protocol::{Attach, Ready};
+use ollie_protocol::{Attach, Nonce, Octets, ProjectFile, Ready, limits};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 
 use crate::Error;
@@ -20,7 +20,7 @@ pub(crate) type Said = Arc<Mutex<Option<Result<Begun, Error>>>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Begun {
     /// A new session.
-    Served(Ready),
+    Served(Start),
     /// The way to one that lives on.
     Attached,
 }
@@ -30,6 +30,24 @@ pub(crate) enum Begun {
 pub(crate) enum Expect {
     Serve,
     Attach,
+}
+
+/// A toolsrv that is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) nonce: Nonce,
+    pub(crate) server: u32,
+    pub(crate) socket: Octets,
+    pub(crate) project: Option<Project>,
+}
+
+/// A project's own policy file, as it is where toolsrv runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// The session's working directory there, absolute and without links.
+    pub directory: Octets,
+    /// The file's bytes.
+    pub text: Vec<u8>,
 }
 
 /// A stream that begins with the ready line; who reads it gets what follows.
@@ -97,7 +115,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for AfterReady<R> {
     }
 }
 
-/// Reads up to and with the ready line and not a byte more: 9P follows.
+/// Reads the ready line and what belongs to it, and not a byte more: 9P
+/// follows.
 ///
 /// # Errors
 /// [`Error::NotReady`] quotes what came instead; [`Error::Refused`] is
@@ -106,12 +125,56 @@ pub(crate) async fn read_ready(
     from: &mut (impl AsyncRead + Unpin),
     mark: &str,
     limit: Duration,
-) -> Result<Ready, Error> {
-    match serde_json::from_slice(&read_line(from, mark, limit).await?) {
+) -> Result<Start, Error> {
+    let line = read_line(from, mark, limit).await?;
+    match serde_json::from_slice(&line) {
         Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
-        Ok(ready) => Ok(ready),
+        Ok(Ready::Ready {
+            nonce,
+            pid,
+            socket,
+            project,
+            ..
+        }) => {
+            let project = match project {
+                Some(project) => Some(read_project(from, project, limit).await?),
+                None => None,
+            };
+            Ok(Start {
+                nonce,
+                server: pid,
+                socket,
+                project,
+            })
+        }
         Err(error) => Err(Error::NotReady(format!("its ready line: {error}"))),
     }
+}
+
+/// The bytes behind the ready line.
+async fn read_project(
+    from: &mut (impl AsyncRead + Unpin),
+    announced: ProjectFile,
+    limit: Duration,
+) -> Result<Project, Error> {
+    let length = announced.bytes as usize;
+    if length > limits::PROJECT_MAX {
+        let problem = format!("a project's policy file of {length} bytes");
+        return Err(Error::NotReady(problem));
+    }
+    let mut text = vec![0; length];
+    let problem = match tokio::time::timeout(limit, from.read_exact(&mut text)).await {
+        Ok(Ok(_)) => {
+            return Ok(Project {
+                directory: announced.directory,
+                text,
+            });
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no more within {} s", limit.as_secs()),
+    };
+    let problem = format!("within the project's policy file: {problem}");
+    Err(Error::NotReady(problem))
 }
 
 /// The same for the line of `toolsrv attach`.
@@ -187,7 +250,7 @@ fn with_quote(problem: &str, seen: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    async fn read(input: &[u8]) -> (Result<Ready, Error>, Vec<u8>) {
+    async fn read(input: &[u8]) -> (Result<Start, Error>, Vec<u8>) {
         let mut from = input;
         let ready = read_ready(&mut from, "m-1", Duration::from_secs(5)).await;
         (ready, from.to_vec())
@@ -233,9 +296,31 @@ mod tests {
         assert_eq!(rest, b"9P");
         let said = said.lock().unwrap().take();
         assert!(
-            matches!(said, Some(Ok(Begun::Served(Ready::Ready { pid: 7, .. })))),
+            matches!(said, Some(Ok(Begun::Served(Start { server: 7, .. })))),
             "{said:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_projects_file_comes_behind_the_line_and_9p_behind_that() {
+        let nonce = "07".repeat(32);
+        let line = |bytes: u32| {
+            format!(
+                "m-1 {{\"ready\":{{\"protocol\":1,\"nonce\":\"{nonce}\",\"pid\":7,\"socket\":\"/s\",\
+                 \"project\":{{\"directory\":\"/p\",\"bytes\":{bytes}}}}}}}\n"
+            )
+        };
+        let (start, rest) = read(format!("{}a\nb9P", line(3)).as_bytes()).await;
+        let project = start.unwrap().project.unwrap();
+        assert_eq!(
+            (project.directory, project.text),
+            ("/p".into(), b"a\nb".to_vec())
+        );
+        assert_eq!(rest, b"9P");
+        for input in [format!("{}ab", line(3)), line(65_537)] {
+            let (start, _) = read(input.as_bytes()).await;
+            assert!(matches!(start, Err(Error::NotReady(_))), "{start:?}");
+        }
     }
 
     #[tokio::test]

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use ollie_bundle::Manifest;
-use ollie_protocol::{Octets, Ready};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
@@ -9,7 +8,7 @@ use tokio::net::unix::OwnedReadHalf;
 use crate::answers::{Answer, Answers};
 use crate::forward::CONTROL;
 use crate::process::{Answer as ReadyAnswer, Lifeline, Running};
-use crate::ready::{AfterReady, Expect, read_ready};
+use crate::ready::{AfterReady, Expect, Start, read_ready};
 use crate::ssh::Ssh;
 use crate::stage0::{Serve, Stage0};
 use crate::trouble::{self, Trouble};
@@ -195,30 +194,35 @@ impl Attempt<'_> {
                 again: true,
                 session: lease.session.clone(),
                 ready: ReadyAnswer::Awaited(said, Some((lease.server, socket))),
+                project: None,
                 arrival: Some(arrival),
             };
             return Ok((process, Channel::new(reader, writer, None)));
         }
-        let (ready, channel, lifeline) = match sockets {
+        let (ready, project, channel, lifeline) = match sockets {
             None => {
                 // The handshake does not wait for the ready line; what reads
                 // its answers passes over that first.
                 let (reader, said) = AfterReady::new(reader, boot.mark, Expect::Serve, STEP);
                 let channel = Channel::new(reader, writer, boot.nonce);
-                (ReadyAnswer::Awaited(said, None), channel, None)
+                (ReadyAnswer::Awaited(said, None), None, channel, None)
             }
             Some(sockets) => {
                 let mut reader = reader;
-                let (server, socket) = self.ready(&mut ssh, &mut reader, &boot.mark).await?;
-                let forwarded = sockets.forward(self.remote, &socket).await?;
+                let start = self.ready(&mut ssh, &mut reader, &boot.mark).await?;
+                let forwarded = sockets.forward(self.remote, &start.socket).await?;
                 let (from, to) = forwarded.into_split();
                 let lifeline = Lifeline {
                     _reader: reader,
                     _writer: writer,
                     _sockets: sockets,
                 };
-                let ready = ReadyAnswer::Known { server, socket };
-                (ready, Channel::new(from, to, None), Some(lifeline))
+                let ready = ReadyAnswer::Known {
+                    server: start.server,
+                    socket: start.socket,
+                };
+                let channel = Channel::new(from, to, None);
+                (ready, start.project, channel, Some(lifeline))
             }
         };
         let process = Process {
@@ -227,6 +231,7 @@ impl Attempt<'_> {
             again: false,
             session: self.plan.session.clone(),
             ready,
+            project,
             arrival: Some(arrival),
         };
         Ok((process, channel))
@@ -238,17 +243,15 @@ impl Attempt<'_> {
         ssh: &mut Ssh,
         reader: &mut OwnedReadHalf,
         mark: &str,
-    ) -> Result<(u32, Octets), Error> {
+    ) -> Result<Start, Error> {
         match read_ready(reader, mark, STEP).await {
-            Ok(Ready::Ready { pid, socket, .. }) => Ok((pid, socket)),
-            Ok(Ready::Refused { kind, reason }) => Err(Error::Refused { kind, reason }),
             Err(Error::NotReady(problem)) => {
                 let (status, said) = ssh.last_words().await;
                 Err(Error::NotReady(trouble::with_status(
                     problem, status, &said,
                 )))
             }
-            Err(error) => Err(error),
+            other => other,
         }
     }
 

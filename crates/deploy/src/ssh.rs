@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinHandle;
 
-use crate::{Error, Remote};
+use crate::{Error, Remote, Target};
 
 /// How much of what ssh and the host say on standard error is kept.
 const SAID_MAX: usize = 8 * 1024;
@@ -193,13 +193,20 @@ fn arguments(remote: &Remote, modern: bool, control: Option<&Path>) -> Vec<OsStr
             "ControlPersist=no".into(),
         ]),
     }
-    if let Some(port) = remote.target.port() {
+    arguments.extend(destination(&remote.target));
+    arguments
+}
+
+/// Where to, as the last arguments.
+pub(crate) fn destination(target: &Target) -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    if let Some(port) = target.port() {
         arguments.extend(["-p".into(), port.to_string().into()]);
     }
-    if let Some(user) = remote.target.user() {
+    if let Some(user) = target.user() {
         arguments.extend(["-l".into(), user.into()]);
     }
-    arguments.extend(["--".into(), remote.target.host().into()]);
+    arguments.extend(["--".into(), target.host().into()]);
     arguments
 }
 

@@ -7,7 +7,6 @@ use ollie_deploy::{Target, Transport};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::error::Error;
-use crate::plain_file::{self, Links};
 
 /// Bytes of a configuration file: far above what a person writes.
 const SIZE_MAX: usize = 1024 * 1024;
@@ -52,7 +51,7 @@ pub(crate) struct RemoteConfig {
 impl Config {
     /// Reads the file; nothing if there is none.
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
-        let read = plain_file::read(file, SIZE_MAX, Links::Followed);
+        let read = ollie_sandbox::read_plain(file, SIZE_MAX, ollie_sandbox::Links::Followed);
         let Some(text) = read.map_err(|source| Error::ConfigFile {
             path: file.to_owned(),
             source,

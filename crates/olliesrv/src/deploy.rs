@@ -28,6 +28,8 @@ pub(crate) async fn run(options: &DeployOptions) -> Result<u8, Error> {
     let mut running = JoinSet::new();
     for host in &options.hosts {
         let mut there = setup::There::new(&options.session, host, &paths)?;
+        // Nothing is run there.
+        there.plan.project = false;
         there.remote.askpass = asker.as_ref().map(Asker::askpass);
         let places = Arc::clone(&places);
         running.spawn(async move {
@@ -64,7 +66,7 @@ async fn one(remote: &Remote, plan: &Plan, verbose: Verbose) -> Result<Arrival, 
     let tell = move |step: &ollie_deploy::Step| verbose.step(&format!("{host}: {step}"));
     let (process, channel) = ollie_deploy::spawn_remote(remote, plan, &tell).await?;
     let arrival = process.arrival.clone();
-    let server = setup::connect(process, channel, &verbose).await?;
+    let server = setup::connect(process, channel, &verbose, None).await?;
     let version = server.conn.version().await;
     server.end().await;
     let version = version?;

@@ -80,9 +80,12 @@ async fn steps(
     let there = host
         .map(|host| setup::There::new(&options.session, host, &paths))
         .transpose()?;
-    let (process, channel, build) = match there {
+    let (process, channel, build, base) = match there {
         Some(setup::There {
-            mut remote, plan, ..
+            mut remote,
+            plan,
+            base,
+            ..
         }) => {
             let asker = Asker::start(&paths.runtime)?;
             remote.askpass = asker.as_ref().map(Asker::askpass);
@@ -114,10 +117,10 @@ async fn steps(
                 )?;
             }
             let build = arrival.map_or_else(String::new, |arrival| arrival.build.clone());
-            (process, channel, build)
+            (process, channel, build, base)
         }
         None => {
-            let plan = setup::plan_here(&options.session, &paths)?;
+            let (plan, base) = setup::plan_here(&options.session, &paths)?;
             report.add("bundle", true, plan.bundle.display().to_string(), None)?;
             let installed = setup::install(&plan, &paths)?;
             let how = if installed.fresh {
@@ -128,15 +131,22 @@ async fn steps(
             let found = format!("{how} {}", installed.program.display());
             report.add("toolsrv", true, found, None)?;
             let (process, channel) = ollie_deploy::spawn_local(&installed, &plan).await?;
-            (process, channel, installed.build)
+            (process, channel, installed.build, base)
         }
     };
-    let server = setup::connect(process, channel, &verbose).await?;
+    let server = setup::connect(process, channel, &verbose, Some(&base)).await?;
     let found = format!(
         "process {}, both sides proved",
         server.process().server().unwrap_or_default()
     );
     report.add("session", true, found, None)?;
+    if let Some(project) = &server.project {
+        let found = project.untrusted().map_or_else(
+            || format!("its policy file holds ({} rules)", project.rules),
+            str::to_owned,
+        );
+        report.add("project", true, found, None)?;
+    }
     let examined = examine_server(&server, &build, report).await;
     let gone = server.end().await;
     examined?;

@@ -23,6 +23,10 @@ pub(crate) enum Error {
     /// A policy file could not be used.
     #[error("policy")]
     Policy(#[source] ollie_sandbox::Error),
+    /// toolsrv would not carry out what was decided about the project's policy
+    /// file.
+    #[error("the project's policy file")]
+    Ruling(#[source] ollie_client::Error),
     /// The user's policy file could not be read.
     #[error("cannot read {path:?}")]
     PolicyFile {

@@ -79,10 +79,12 @@ pub(crate) fn failed(error: &Error) -> ExitCode {
 pub(crate) fn of_error(error: &Error) -> u8 {
     match error {
         Error::Usage(_) => USAGE,
-        Error::Policy(_) | Error::PolicyFile { .. } => POLICY,
-        Error::Deploy(ollie_deploy::Error::Connect(error)) | Error::Toolsrv(error) => {
-            of_client(error)
-        }
+        Error::Policy(_)
+        | Error::PolicyFile { .. }
+        | Error::Ruling(ollie_client::Error::Refused(_)) => POLICY,
+        Error::Deploy(ollie_deploy::Error::Connect(error))
+        | Error::Toolsrv(error)
+        | Error::Ruling(error) => of_client(error),
         Error::Deploy(error) => of_deploy(error),
         Error::Silent { .. } | Error::NoSession(_) => LOST,
         Error::NoLease(_) => REFUSED,
@@ -107,7 +109,8 @@ fn of_deploy(error: &ollie_deploy::Error) -> u8 {
         },
         Deploy::Unknown(_) | Deploy::Gone(_) | Deploy::Silent(_) => LOST,
         Deploy::NeverStarted => OTHER,
-        Deploy::Call(error) | Deploy::Prepare(error) => of_client(error),
+        Deploy::Call(error) => of_client(error),
+        Deploy::Prepare(error) => error.downcast_ref().map_or(NO_TOOLSRV, of_error),
         Deploy::Final(error) => of_deploy(error),
         Deploy::NoAnswer { .. } | Deploy::Forward { .. } => UNREACHABLE,
         Deploy::Platform { .. } | Deploy::NoRoot { .. } | Deploy::Transfer { .. } => NO_PLACE,

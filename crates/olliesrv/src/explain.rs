@@ -38,6 +38,12 @@ pub(crate) fn explain(result: &ToolResult, verbose: bool, file: &Path) {
     if verbose {
         result.sandbox.degraded.iter().for_each(|text| say(text));
     }
+    if result.sandbox.project_changed {
+        say(
+            "the project's .ollie-sandbox.yaml changed during this session; that had no effect, \
+             and what it asks for now has to be trusted anew",
+        );
+    }
     if result.sandbox.enforced == Enforced::None {
         say("it ran without a sandbox (--yolo)");
     }

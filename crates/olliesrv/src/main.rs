@@ -21,7 +21,6 @@ mod manual;
 mod options;
 mod output;
 mod paths;
-mod plain_file;
 mod policy;
 mod policy_file;
 mod printable;
@@ -60,10 +59,10 @@ fn main() -> ExitCode {
             Command::Call(call) => call::run(call).await,
             Command::Policy(command) => match command {
                 PolicyCommand::Show(show) => policy::show(show).await,
-                PolicyCommand::Trust(project) => policy_file::trust(project),
-                PolicyCommand::Diff(project) => policy_file::diff(project),
-                PolicyCommand::Check(check) => policy_file::check(check),
-                PolicyCommand::Why(why) => policy_file::why(why),
+                PolicyCommand::Trust(trust) => policy_file::trust(trust).await,
+                PolicyCommand::Diff(diff) => policy_file::diff(diff).await,
+                PolicyCommand::Check(check) => policy_file::check(check).await,
+                PolicyCommand::Why(why) => policy_file::why(why).await,
                 PolicyCommand::Schema => policy_file::schema(),
             },
             Command::Doctor(doctor) => doctor::run(doctor).await,

@@ -164,15 +164,14 @@ pub(crate) enum PolicyCommand {
     Schema,
 }
 
-/// Which project on this machine.
+/// Which project.
 #[derive(Debug, Args)]
 pub(crate) struct ProjectOptions {
-    /// Its directory [default: the present one]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
-    /// Profile that the policy starts from [default: default]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    /// The host where it lies [default: this machine]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<Target>,
 }
 
 /// Options of `policy trust`.
@@ -188,7 +187,9 @@ pub(crate) struct TrustOptions {
 /// Options of `policy check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
-    /// The files [default: the project's .ollie-sandbox.yaml]
+    #[command(flatten)]
+    pub(crate) project: ProjectOptions,
+    /// Files on this machine, as sandbox.yaml [default: the project's .ollie-sandbox.yaml]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

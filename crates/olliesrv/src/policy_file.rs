@@ -1,25 +1,23 @@
-//! `policy trust`, `diff`, `check`, `why` and `schema`: what can be told
-//! without starting a session.
+//! `policy trust`, `diff`, `check`, `why` and `schema`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use ollie_sandbox::{Layer, Operation, Source, parse};
+use ollie_protocol::{Octets, ProjectStanding};
+use ollie_sandbox::{Layer, Operation, PROJECT_FILE, Source, Verdict, parse};
 
 use crate::error::Error;
 use crate::options::{CheckOptions, ProjectOptions, TrustOptions, WhyOptions};
 use crate::output;
-use crate::paths::Paths;
 use crate::printable::printable;
-use crate::project::{Project, Standing, expand};
-use crate::setup::{PROFILE, layers, own_paths, policy_text};
+use crate::project::Decided;
+use crate::setup::{self, ToolServer, policy_text};
+use crate::trust::Trusted;
+use crate::verbose::Verbose;
 
 /// Grants a project what it asks for, as it is now.
-pub(crate) fn trust(options: &TrustOptions) -> Result<u8, Error> {
-    let (paths, project) = project(&options.project)?;
-    let Some(project) = project else {
-        return Err(Error::Usage(
-            "there is no .ollie-sandbox.yaml here".to_owned(),
-        ));
+pub(crate) async fn trust(options: &TrustOptions) -> Result<u8, Error> {
+    let Some(project) = project(&options.project).await? else {
+        return Err(Error::Usage(NONE.to_owned()));
     };
     if let Some(expected) = &options.digest
         && *expected != project.digest
@@ -29,14 +27,16 @@ pub(crate) fn trust(options: &TrustOptions) -> Result<u8, Error> {
             project.digest
         )));
     }
-    let base = layers(profile(&options.project), &paths.policy())?;
-    let requests = project.requests(&base);
-    let wide = base.trusting(&project.document).map_err(Error::Policy)?;
-    let key = project.key(&wide)?;
-    let directory = project.directory.display().to_string();
-    crate::trust::Trust::at(&paths).add(&key, &directory)?;
-    let mut text = format!("trusted, until the file or what it names changes: {directory}\n");
-    for request in requests {
+    let place = place(&options.project, &project);
+    let trusted = Trusted::at(&setup::own_paths()?);
+    let resolved = project.record.resolved.as_deref().unwrap_or_default();
+    let mut text = if project.requests.is_empty() {
+        format!("it asks for nothing: {place}\n")
+    } else {
+        trusted.add(&project.key, resolved, &place)?;
+        format!("trusted, until the file or what it names changes: {place}\n")
+    };
+    for request in &project.requests {
         text.push_str(&format!("  {request}\n"));
     }
     output::print(&printable(&text))?;
@@ -44,26 +44,19 @@ pub(crate) fn trust(options: &TrustOptions) -> Result<u8, Error> {
 }
 
 /// Prints what a project's file changes and whether that holds.
-pub(crate) fn diff(options: &ProjectOptions) -> Result<u8, Error> {
-    let (paths, project) = project(options)?;
-    let Some(project) = project else {
-        output::print("there is no .ollie-sandbox.yaml here\n")?;
+pub(crate) async fn diff(options: &ProjectOptions) -> Result<u8, Error> {
+    let Some(project) = project(options).await? else {
+        output::print(&format!("{NONE}\n"))?;
         return Ok(0);
     };
-    let base = layers(profile(options), &paths.policy())?;
-    let requests = project.requests(&base);
-    let (_, standing) = project.lay_on(base, &paths, None)?;
-    let mut text = format!(
-        "{}\nsha256 {}\n",
-        project.directory.display(),
-        project.digest
-    );
-    text.push_str(match standing {
-        Standing::NothingAsked => "it asks for nothing; what it takes away holds\n",
-        Standing::Trusted => "trusted, it has:\n",
-        Standing::Untrusted => "not trusted; what it takes away holds, and it asks for:\n",
+    let place = place(options, &project);
+    let mut text = format!("{place}\nsha256 {}\n", project.digest);
+    text.push_str(match project.record.standing {
+        ProjectStanding::Trusted => "trusted, it has:\n",
+        ProjectStanding::Untrusted => "not trusted; what it takes away holds, and it asks for:\n",
+        _ => "it asks for nothing; what it takes away holds\n",
     });
-    for request in requests {
+    for request in &project.requests {
         text.push_str(&format!("  {request}\n"));
     }
     output::print(&printable(&text))?;
@@ -71,57 +64,53 @@ pub(crate) fn diff(options: &ProjectOptions) -> Result<u8, Error> {
 }
 
 /// Reads policy files as a session would, and says what is wrong.
-pub(crate) fn check(options: &CheckOptions) -> Result<u8, Error> {
-    let directory = directory(None)?;
-    let files = match options.files.as_slice() {
-        [] => vec![directory.join(ollie_sandbox::PROJECT_FILE)],
-        files => files.to_vec(),
-    };
-    let paths = own_paths()?;
-    for file in files {
-        let is_project = file.file_name() == Some(ollie_sandbox::PROJECT_FILE.as_ref());
-        let count = if is_project {
-            let parent = file
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty());
-            let Some(project) = Project::read(parent.unwrap_or(Path::new(".")))? else {
-                return Err(Error::Usage(format!("there is no {}", file.display())));
-            };
-            let base = layers(PROFILE, &paths.policy())?;
-            let wide = base.trusting(&project.document).map_err(Error::Policy)?;
-            expand(&wide, &project.directory)?;
-            project.document.len()
-        } else {
-            let text = policy_text(&file)?
-                .ok_or_else(|| Error::Usage(format!("there is no {}", file.display())))?;
-            let source = Source::new(Layer::User, file.display().to_string());
-            parse(&text, &source).map_err(Error::Policy)?.len()
+pub(crate) async fn check(options: &CheckOptions) -> Result<u8, Error> {
+    if options.files.is_empty() {
+        let Some(project) = project(&options.project).await? else {
+            return Err(Error::Usage(NONE.to_owned()));
         };
-        output::print(&printable(&format!(
-            "{}: right, {count} rules\n",
-            file.display()
-        )))?;
+        let place = place(&options.project, &project);
+        return right(&format!("{place}: its policy file"), project.rules);
+    }
+    for file in &options.files {
+        let text = policy_text(file)?
+            .ok_or_else(|| Error::Usage(format!("there is no {}", file.display())))?;
+        let of_project = file.file_name() == Some(PROJECT_FILE.as_ref());
+        let layer = if of_project {
+            Layer::Project
+        } else {
+            Layer::User
+        };
+        let source = Source::new(layer, file.display().to_string());
+        let document = parse(&text, &source).map_err(Error::Policy)?;
+        if of_project {
+            let base = setup::layers(setup::PROFILE, &setup::own_paths()?.policy())?;
+            base.trusting(&document).map_err(Error::Policy)?;
+        }
+        right(&file.display().to_string(), document.len())?;
     }
     Ok(0)
 }
 
+fn right(what: &str, rules: usize) -> Result<u8, Error> {
+    output::print(&printable(&format!("{what}: right, {rules} rules\n")))?;
+    Ok(0)
+}
+
 /// Says whether the policy allows something, and which rule decides.
-pub(crate) fn why(options: &WhyOptions) -> Result<u8, Error> {
-    let operation = Operation::from_word(&options.operation).ok_or_else(|| {
+pub(crate) async fn why(options: &WhyOptions) -> Result<u8, Error> {
+    if Operation::from_word(&options.operation).is_none() {
         let words = Operation::ALL.map(Operation::word).join(", ");
-        Error::Usage(format!("{}: one of {words} is expected", options.operation))
-    })?;
-    let (paths, project) = project(&options.project)?;
-    let base = layers(profile(&options.project), &paths.policy())?;
-    let layered = match &project {
-        Some(project) => project.lay_on(base, &paths, None)?.0,
-        None => base,
-    };
-    let policy = expand(
-        &layered.project_read(),
-        &directory(options.project.cwd.as_ref())?,
-    )?;
-    let verdict = policy.why(operation, &options.path);
+        return Err(Error::Usage(format!(
+            "{}: one of {words} is expected",
+            options.operation
+        )));
+    }
+    let server = open(&options.project).await?;
+    let path = Octets::from(options.path.clone().into_os_string());
+    let verdict = server.conn.why::<Verdict>(&options.operation, &path).await;
+    server.end().await;
+    let verdict = verdict?;
     output::print(&printable(&format!("{verdict}\n")))?;
     Ok(u8::from(!verdict.allowed))
 }
@@ -132,22 +121,25 @@ pub(crate) fn schema() -> Result<u8, Error> {
     Ok(0)
 }
 
-fn profile(options: &ProjectOptions) -> &str {
-    options.profile.as_deref().unwrap_or(PROFILE)
+const NONE: &str = "there is no .ollie-sandbox.yaml";
+
+async fn open(options: &ProjectOptions) -> Result<ToolServer, Error> {
+    let verbose = Verbose::new(&options.session);
+    setup::open(&options.session, options.on.as_ref(), &verbose).await
 }
 
-fn project(options: &ProjectOptions) -> Result<(Paths, Option<Project>), Error> {
-    let project = Project::read(&directory(options.cwd.as_ref())?)?;
-    Ok((own_paths()?, project))
+/// What becomes of a project's file in a session that does nothing else.
+async fn project(options: &ProjectOptions) -> Result<Option<Decided>, Error> {
+    let mut server = open(options).await?;
+    let project = server.project.take();
+    server.end().await;
+    Ok(project)
 }
 
-fn directory(named: Option<&PathBuf>) -> Result<PathBuf, Error> {
-    match named {
-        Some(directory) => std::path::absolute(directory),
-        None => std::env::current_dir(),
+fn place(options: &ProjectOptions, project: &Decided) -> String {
+    let directory = Path::new(project.directory.as_os_str()).display();
+    match &options.on {
+        Some(host) => format!("{host}:{directory}"),
+        None => directory.to_string(),
     }
-    .map_err(|source| Error::Io {
-        action: "find the working directory",
-        source,
-    })
 }

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ollie_client::{Call, ToolsrvConn};
@@ -6,16 +7,15 @@ use ollie_deploy::{
     Channel, Installed, Leases, Place, Plan, Process, ProcessKeeper, Remote, Step, Target,
 };
 use ollie_protocol::{CallId, Nonce, Octets, ToolCall, auth};
-use ollie_sandbox::{Layer, Layered, MAX_POLICY_BYTES, Source};
+use ollie_sandbox::{Layer, Layered, Links, MAX_POLICY_BYTES, Source, read_plain};
 
 use crate::askpass::Asker;
 use crate::config::Config;
 use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::paths::Paths;
-use crate::plain_file::{self, Links};
-use crate::printable::printable;
-use crate::project::{Project, Standing, digest_now};
+use crate::project::{Base, Decided};
+use crate::trust::Trusted;
 use crate::verbose::Verbose;
 
 /// The name under which the command line attaches.
@@ -29,9 +29,8 @@ pub(crate) const PROFILE: &str = "default";
 pub(crate) struct ToolServer {
     pub(crate) conn: ToolsrvConn,
     process: Process,
-    /// The project's directory on this machine, and its policy file's digest
-    /// when it was read.
-    project: Option<(PathBuf, Option<String>)>,
+    /// What became of the project's own policy file, if there is one.
+    pub(crate) project: Option<Decided>,
 }
 
 impl ToolServer {
@@ -39,16 +38,7 @@ impl ToolServer {
     /// gone. Returns whether that was seen.
     pub(crate) async fn end(self) -> bool {
         drop(self.conn);
-        let gone = self.process.ended().await;
-        if let Some((directory, before)) = self.project
-            && digest_now(&directory) != before
-        {
-            crate::output::note(
-                "the project's .ollie-sandbox.yaml changed during this session; that had no \
-                 effect, and what it asks for now has to be trusted anew",
-            );
-        }
-        gone
+        self.process.ended().await
     }
 
     /// Returns when the other host was silent too long: what is in flight then
@@ -66,9 +56,20 @@ impl ToolServer {
     }
 }
 
-/// Starts and connects the toolsrv of a session, on this machine or on `host`.
-/// This is the one function that knows where it runs.
+/// Starts and connects the toolsrv of a session, on this machine or on `host`,
+/// and says what the project asks for and does not have.
 pub(crate) async fn setup_tool_server(
+    options: &SessionOptions,
+    host: Option<&Target>,
+    verbose: &Verbose,
+) -> Result<ToolServer, Error> {
+    let (server, _) = start(options, host, verbose, None).await?;
+    server.project.iter().for_each(Decided::tell);
+    Ok(server)
+}
+
+/// The same without a word.
+pub(crate) async fn open(
     options: &SessionOptions,
     host: Option<&Target>,
     verbose: &Verbose,
@@ -77,8 +78,9 @@ pub(crate) async fn setup_tool_server(
     Ok(server)
 }
 
-/// The same, and starts a call as soon as may be: on its way together with
-/// the handshake.
+/// Starts a call as soon as may be as well: on its way together with the
+/// handshake. Where there is a project's policy file it waits there until that
+/// is decided.
 pub(crate) async fn setup_with_call(
     options: &SessionOptions,
     host: Option<&Target>,
@@ -86,6 +88,7 @@ pub(crate) async fn setup_with_call(
     call: &ToolCall,
 ) -> Result<(ToolServer, Call), Error> {
     let (server, running) = start(options, host, verbose, Some(call)).await?;
+    server.project.iter().for_each(Decided::tell);
     let running = match running {
         Some(running) => running,
         None => server.conn.call(call)?,
@@ -93,6 +96,7 @@ pub(crate) async fn setup_with_call(
     Ok((server, running))
 }
 
+/// This is the one function that knows where a session runs.
 async fn start(
     options: &SessionOptions,
     host: Option<&Target>,
@@ -100,23 +104,19 @@ async fn start(
     call: Option<&ToolCall>,
 ) -> Result<(ToolServer, Option<Call>), Error> {
     let paths = own_paths()?;
-    let mut project = None;
-    let (process, channel) = match host {
+    let (process, channel, base) = match host {
         Some(host) => {
             let mut there = There::new(options, host, &paths)?;
             // It lives until ssh has nothing more to ask.
             let asker = Asker::start(&paths.runtime)?;
             there.remote.askpass = asker.as_ref().map(Asker::askpass);
             let tell = |step: &Step| verbose.step(&step.to_string());
-            ollie_deploy::spawn_remote(&there.remote, &there.plan, &tell).await?
+            let (process, channel) =
+                ollie_deploy::spawn_remote(&there.remote, &there.plan, &tell).await?;
+            (process, channel, there.base)
         }
         None => {
-            let plan = plan_here(options, &paths)?;
-            project = plan.cwd.as_ref().map(|cwd| {
-                let directory = PathBuf::from(cwd.as_os_str());
-                let digest = digest_now(&directory);
-                (directory, digest)
-            });
+            let (plan, base) = plan_here(options, &paths)?;
             let installed = install(&plan, &paths)?;
             verbose.step(&format!(
                 "toolsrv {} {}",
@@ -127,21 +127,22 @@ async fn start(
                 },
                 installed.program.display()
             ));
-            ollie_deploy::spawn_local(&installed, &plan).await?
+            let (process, channel) = ollie_deploy::spawn_local(&installed, &plan).await?;
+            (process, channel, base)
         }
     };
-    let (mut server, running) = connect_and_call(process, channel, verbose, call).await?;
-    server.project = project;
-    Ok((server, running))
+    connect_and_call(process, channel, verbose, Some(&base), call).await
 }
 
-/// Proves both sides to each other.
+/// Proves both sides to each other, and decides about the project's file, for
+/// which `base` is needed if the plan asked for it.
 pub(crate) async fn connect(
     process: Process,
     channel: Channel,
     verbose: &Verbose,
+    base: Option<&Base>,
 ) -> Result<ToolServer, Error> {
-    let (server, _) = connect_and_call(process, channel, verbose, None).await?;
+    let (server, _) = connect_and_call(process, channel, verbose, base, None).await?;
     Ok(server)
 }
 
@@ -149,6 +150,7 @@ async fn connect_and_call(
     mut process: Process,
     channel: Channel,
     verbose: &Verbose,
+    base: Option<&Base>,
     call: Option<&ToolCall>,
 ) -> Result<(ToolServer, Option<Call>), Error> {
     let opened = process.open(channel, AGENT, verbose.client_config()).await;
@@ -161,12 +163,27 @@ async fn connect_and_call(
         "toolsrv is ready, process {}; both sides have proved who they are",
         process.server().unwrap_or_default()
     ));
-    let server = ToolServer {
-        conn,
-        process,
-        project: None,
+    let decided = match base {
+        Some(base) => base.decide(&conn, process.project.as_ref()).await,
+        None => Ok(None),
     };
-    Ok((server, running))
+    match decided {
+        Ok(project) => {
+            let server = ToolServer {
+                conn,
+                process,
+                project,
+            };
+            Ok((server, running))
+        }
+        Err(error) => {
+            // It waits for what was not decided, and never starts.
+            drop(running);
+            drop(conn);
+            process.ended().await;
+            Err(error)
+        }
+    }
 }
 
 /// A session on another host: how to go there, and what to start.
@@ -176,6 +193,7 @@ pub(crate) struct There {
     pub(crate) name: String,
     pub(crate) remote: Remote,
     pub(crate) plan: Plan,
+    pub(crate) base: Base,
 }
 
 impl There {
@@ -186,11 +204,6 @@ impl There {
         host: &Target,
         paths: &Paths,
     ) -> Result<Self, Error> {
-        if options.trust_project.is_some() {
-            return Err(Error::Usage(
-                "--trust-project: the file of a project on another host is not read".to_owned(),
-            ));
-        }
         let name = host.to_string();
         let config = Config::read(&paths.config_file())?.remotes.remove(&name);
         let known = config.as_ref();
@@ -222,8 +235,17 @@ impl There {
         let cwd = known.and_then(|known| known.cwd.as_ref());
         let cwd = options.cwd.as_ref().or(cwd).cloned();
         let profile = options.profile.as_deref().or(profile).unwrap_or(PROFILE);
-        let plan = plan(options, &layers(profile, &paths.policy())?, cwd, paths)?;
-        Ok(Self { name, remote, plan })
+        let layered = layers(profile, &paths.policy())?;
+        let plan = plan(options, &layered, cwd, paths)?;
+        let trusted = Trusted::at(paths);
+        let place = Some((name.clone(), remote.clone()));
+        let base = Base::new(layered, options, trusted, place);
+        Ok(Self {
+            name,
+            remote,
+            plan,
+            base,
+        })
     }
 }
 
@@ -250,22 +272,32 @@ pub(crate) fn setup_lasting(
         None => None,
     };
     let leases = Leases::new(paths.leases());
-    let (place, mut plan) = match host {
+    let (place, mut plan, base) = match host {
         Some(host) => {
             let mut there = There::new(options, host, &paths)?;
             there.remote.askpass = asker.as_ref().map(Asker::askpass);
-            (Place::There(Box::new(there.remote)), there.plan)
+            (Place::There(Box::new(there.remote)), there.plan, there.base)
         }
         None => {
-            let plan = plan_here(options, &paths)?;
-            (Place::Here(paths.cache), plan)
+            let (plan, base) = plan_here(options, &paths)?;
+            (Place::Here(paths.cache), plan, base)
         }
     };
     plan.lease = Some(time);
     if let Some(name) = name {
         name.clone_into(&mut plan.session);
     }
+    let base = Arc::new(base);
     let keeper = ProcessKeeper::new(place, plan, AGENT, verbose.client_config());
+    let keeper = keeper.prepare(move |conn, found| {
+        let base = Arc::clone(&base);
+        Box::pin(async move {
+            if let Some(project) = base.decide(conn, found).await? {
+                project.tell();
+            }
+            Ok(())
+        })
+    });
     Ok(Lasting {
         keeper: keeper.leases(leases, note),
         _asker: asker,
@@ -278,7 +310,7 @@ pub(crate) fn own_paths() -> Result<Paths, Error> {
 }
 
 /// What to start on this machine.
-pub(crate) fn plan_here(options: &SessionOptions, paths: &Paths) -> Result<Plan, Error> {
+pub(crate) fn plan_here(options: &SessionOptions, paths: &Paths) -> Result<(Plan, Base), Error> {
     let cwd = match &options.cwd {
         Some(cwd) => std::path::absolute(cwd),
         None => std::env::current_dir(),
@@ -287,33 +319,11 @@ pub(crate) fn plan_here(options: &SessionOptions, paths: &Paths) -> Result<Plan,
         action: "find the working directory",
         source,
     })?;
-    let layered = layers(
-        options.profile.as_deref().unwrap_or(PROFILE),
-        &paths.policy(),
-    )?;
-    let project = Project::read(&cwd)?;
-    let named = options.trust_project.as_deref();
-    let found = project.as_ref().map(|project| project.digest.as_str());
-    if let Some(named) = named
-        && found != Some(named)
-    {
-        return Err(Error::Usage(format!(
-            "--trust-project {named}: the SHA-256 of the project's file is {}",
-            found.unwrap_or("none, there is no such file")
-        )));
-    }
-    let layered = match project {
-        Some(project) => {
-            let requests = project.requests(&layered);
-            let (layered, standing) = project.lay_on(layered, paths, named)?;
-            if standing == Standing::Untrusted {
-                crate::output::note(&printable(&project.summary(&requests)));
-            }
-            layered
-        }
-        None => layered,
-    };
-    plan(options, &layered.project_read(), Some(cwd), paths)
+    let profile = options.profile.as_deref().unwrap_or(PROFILE);
+    let layered = layers(profile, &paths.policy())?;
+    let plan = plan(options, &layered, Some(cwd), paths)?;
+    let base = Base::new(layered, options, Trusted::at(paths), None);
+    Ok((plan, base))
 }
 
 fn plan(
@@ -328,6 +338,7 @@ fn plan(
         policy: String::from_utf8_lossy(&policy).into_owned(),
         cwd: cwd.map(|cwd| Octets::from(cwd.into_os_string())),
         yolo: options.yolo,
+        project: true,
         session: format!("s-{}", fresh_word()?),
         lease: None,
     })
@@ -353,7 +364,7 @@ pub(crate) fn layers(profile: &str, file: &Path) -> Result<Layered, Error> {
 
 /// A policy file of the user's as text, if it is there.
 pub(crate) fn policy_text(file: &Path) -> Result<Option<String>, Error> {
-    plain_file::read(file, MAX_POLICY_BYTES, Links::Followed).map_err(|source| Error::PolicyFile {
+    read_plain(file, MAX_POLICY_BYTES, Links::Followed).map_err(|source| Error::PolicyFile {
         path: file.to_owned(),
         source,
     })

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::{Error, Key, Nonce, Octets, auth, limits};
+use crate::{Error, Key, Nonce, Octets, ProjectFile, auth, limits};
 
 /// What the spawner hands to a new toolsrv on its standard input, before any
 /// 9P: `size[4] json[size]`, the size little-endian and without itself.
@@ -42,6 +42,11 @@ pub struct Boot {
     /// Whether the person chose to run tools without enforcement.
     #[serde(default)]
     pub yolo: bool,
+    /// Whether the project's own policy file is read. If there is one, its
+    /// bytes follow the ready line, and calls wait until the file `project`
+    /// was written. Default: it is not, and the results say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub project: bool,
 }
 
 impl Boot {
@@ -110,7 +115,7 @@ impl Boot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Ready {
-    /// 9P follows on the same stream.
+    /// 9P follows on the same stream, behind the bytes of `project`.
     Ready {
         /// [`limits::PROTOCOL`] of toolsrv.
         protocol: u32,
@@ -122,6 +127,9 @@ pub enum Ready {
         pid: u32,
         /// The Unix socket for further connections of this session.
         socket: Octets,
+        /// The project's policy file, if it was to be read and is there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<ProjectFile>,
     },
     /// toolsrv ends; nothing was started.
     Refused {
@@ -216,6 +224,7 @@ mod tests {
             cwd: None,
             policy: RawValue::from_string("{}".into()).unwrap(),
             yolo: false,
+            project: false,
         }
     }
 

@@ -13,6 +13,9 @@ pub const MSIZE: u32 = 1024 * 1024;
 /// layers, which are bounded to 64 KiB a file where they are parsed.
 pub const BOOT_MAX: usize = 1024 * 1024;
 
+/// Largest policy file of a project, in bytes.
+pub const PROJECT_MAX: usize = 64 * 1024;
+
 /// Largest [`crate::ToolCall`], in bytes of JSON.
 pub const CALL_MAX: usize = 4 * 1024 * 1024;
 

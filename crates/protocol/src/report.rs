@@ -23,6 +23,14 @@ pub struct SandboxReport {
     /// granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Whether the project's policy file is another one than at the start of
+    /// the session. That has no effect in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub project_changed: bool,
+    /// Whether a message of the call says that something was refused, and
+    /// neither a rule of the policy nor mode bits explain it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unexplained: bool,
     /// How many variables of toolsrv's environment were kept from the call.
     /// Their names are not listed: names tell of secrets too.
     #[serde(default)]

@@ -6,6 +6,11 @@ pub const VERSION: &str = "version";
 pub const HOST: &str = "host";
 /// The effective policy and what of it is enforced, JSON.
 pub const POLICY: &str = "policy";
+/// The project's own policy file: what became of it, JSON
+/// ([`crate::ProjectRecord`]). Written once, by whoever decides about it.
+pub const PROJECT: &str = "project";
+/// Write `OPERATION PATH`, read the policy's verdict, JSON.
+pub const WHY: &str = "why";
 /// Gauges, JSON.
 pub const STATUS: &str = "status";
 /// Commands to toolsrv itself.

@@ -2,8 +2,10 @@ use crate::{Access, Layer, Limits, Network, Origin, Rule, Sourced};
 
 /// One layer of a policy, each rule with its origin.
 ///
-/// Made by `parse` from YAML, or piece by piece from options of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Made by `parse` from YAML, or piece by piece from options of a session. As
+/// JSON a project's travels to the host where its file lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Document {
     /// Grants on the file system.
     pub filesystem: Vec<Rule>,

@@ -59,6 +59,9 @@ pub struct Layered {
     pub(crate) project_read: bool,
 }
 
+/// The largest policy file that is read, in bytes.
+pub const MAX_POLICY_BYTES: usize = 64 * 1024;
+
 /// The file in a project's directory that says what the project needs.
 pub const PROJECT_FILE: &str = ".ollie-sandbox.yaml";
 

@@ -37,8 +37,11 @@ mod modebits;
 mod network;
 mod octets_path;
 mod origin;
+mod plain_file;
 mod planted;
 mod policy;
+mod project;
+mod ruling;
 mod show;
 mod stderr;
 mod variable;
@@ -56,14 +59,17 @@ pub use document::{Document, Dropped};
 pub use error::Error;
 pub use grant::Grant;
 pub use host::{HostView, Identity};
-pub use layered::{Layered, MAX_RULES, PROJECT_FILE, Rule, Sourced};
+pub use layered::{Layered, MAX_POLICY_BYTES, MAX_RULES, PROJECT_FILE, Rule, Sourced};
 pub use limits::Limits;
 pub use network::Network;
 pub use origin::{Layer, Origin};
+pub use plain_file::{Links, read_plain};
 pub use policy::Policy;
+pub use project::Request;
+pub use ruling::{Decided, Ruling, Trust};
 pub use why::{Operation, Verdict};
 
 #[cfg(feature = "enforce")]
 pub use enforce::{Enforcement, Entered, Gate, Listener, Step, TreeLimits, compile, probe};
 #[cfg(feature = "parse")]
-pub use parse::{MAX_POLICY_BYTES, Request, Source, layer, parse, profile, profile_names, schema};
+pub use parse::{Source, layer, parse, profile, profile_names, schema};

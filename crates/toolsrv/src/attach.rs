@@ -25,13 +25,13 @@ pub fn attach(socket: &Path, mark: &str) -> Result<(), Error> {
                 let attached = Attach::Attached {
                     protocol: limits::PROTOCOL,
                 };
-                announce(mark, &attached)?;
+                announce(mark, &attached, &[])?;
                 carry(stdio, session).await;
                 Ok(())
             }
             Err(error) => {
                 let reason = error.chain();
-                announce(mark, &Attach::Refused { reason })?;
+                announce(mark, &Attach::Refused { reason }, &[])?;
                 Err(error)
             }
         }

@@ -13,11 +13,12 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use crate::log::Log;
-use crate::session::{Sandbox, Session};
+use crate::project::Watched;
+use crate::session::Sandbox;
 use crate::stdin::Stdin;
 
 /// Qid paths of a call's directory and its files.
-const PATHS: u64 = 16;
+pub(crate) const PATHS: u64 = 16;
 
 /// How much output is taken at once when nobody reads it.
 const PUMP: usize = 64 * 1024;
@@ -30,9 +31,7 @@ pub(crate) struct Call {
     spec: ToolCall,
     argv: Vec<Octets>,
     cwd: Octets,
-    sandbox: Arc<Sandbox>,
-    /// What it is held to.
-    report: SandboxReport,
+    held: Held,
     /// The line to its supervisor, until it is finished.
     control: Mutex<Option<Control>>,
     /// Whether it goes on without a reader of its events.
@@ -50,6 +49,12 @@ pub(crate) struct Call {
     started_at: SystemTime,
     ended: Mutex<Ended>,
     result: OnceLock<ToolResult>,
+}
+
+/// What a call is held to.
+pub(crate) struct Held {
+    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) report: SandboxReport,
 }
 
 /// How far a call is. It only ever grows.
@@ -87,12 +92,13 @@ pub(crate) struct Ended {
 }
 
 impl Call {
+    /// `path` is the first of [`PATHS`] fresh qid paths.
     pub(crate) fn new(
-        session: &Arc<Session>,
+        path: u64,
         spec: ToolCall,
         argv: Vec<Octets>,
         cwd: Octets,
-        report: &SandboxReport,
+        held: Held,
         running: Running,
         background: bool,
     ) -> Arc<Self> {
@@ -100,8 +106,7 @@ impl Call {
             spec,
             argv,
             cwd,
-            sandbox: Arc::clone(&session.sandbox),
-            report: report.clone(),
+            held,
             control: Mutex::new(Some(running.control)),
             background,
             stdin: running.stdin.map(Stdin::new),
@@ -115,7 +120,7 @@ impl Call {
             phase: watch::Sender::new(Phase::Starting),
             pid: OnceLock::new(),
             grown: watch::Sender::new(()),
-            path: session.fresh_paths(PATHS),
+            path,
             started: Instant::now(),
             started_at: SystemTime::now(),
             ended: Mutex::default(),
@@ -355,10 +360,16 @@ impl Call {
                     (text, truncation)
                 }
             };
-            let mut sandbox = self.report.clone();
+            let mut sandbox = self.held.report.clone();
+            sandbox.project_changed = self
+                .held
+                .sandbox
+                .watched
+                .as_ref()
+                .is_some_and(Watched::changed);
             let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
             if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
-                sandbox.denied = self.sandbox.policy.denials(
+                sandbox.denied = self.held.sandbox.policy.denials(
                     &self.argv,
                     Path::new(self.cwd.as_os_str()),
                     &output.stderr.last(STDERR_TAIL),
@@ -367,7 +378,7 @@ impl Call {
             ToolResult {
                 id: self.spec.id.clone(),
                 tool: self.spec.tool.clone(),
-                host: self.sandbox.hostname.clone(),
+                host: self.held.sandbox.hostname.clone(),
                 ok,
                 exit: ended.exit,
                 failure: ended.failure,
@@ -402,7 +413,10 @@ impl Call {
             ),
             Step::Exec if not_found => (
                 FailureKind::NotFound,
-                format!("{program}: no such program on {}", self.sandbox.hostname),
+                format!(
+                    "{program}: no such program on {}",
+                    self.held.sandbox.hostname
+                ),
             ),
             Step::Exec => (
                 FailureKind::NotExecutable,

@@ -7,7 +7,7 @@ use ollie_exec::Command;
 use ollie_protocol::{CallReader, Octets, ShellArgs, ToolCall, limits};
 use tokio::sync::{Notify, watch};
 
-use crate::call::Call;
+use crate::call::{Call, Held, PATHS};
 use crate::driver;
 use crate::session::Session;
 use crate::stream::EventStream;
@@ -76,6 +76,8 @@ impl CallFile {
             }
             return call.stdin()?.write(data).await;
         }
+        // Nothing is taken before that, so a flush leaves the file as it was.
+        self.session.decided().await;
         let Some((call, taken)) = self.collect(&data)? else {
             return Ok(whole);
         };
@@ -194,10 +196,11 @@ async fn start(
         )));
     }
     let argv = ShellArgs::parse(&call.args).map_err(|error| refused(&error))?;
-    let confinement =
-        session.sandbox.confinement.as_ref().map_err(|reason| {
-            Refusal::new(format!("no call is run without a sandbox: {reason}"))
-        })?;
+    let sandbox = session.decided().await;
+    let confinement = sandbox
+        .confinement
+        .as_ref()
+        .map_err(|reason| Refusal::new(format!("no call is run without a sandbox: {reason}")))?;
     let cwd = match &call.cwd {
         None => session.cwd.clone(),
         Some(cwd) => session.cwd.join(Path::new(cwd.as_os_str())),
@@ -225,8 +228,12 @@ async fn start(
         .spawn(&command, call.stdin)
         .await
         .map_err(|error| refused(&error))?;
-    let report = &confinement.report;
-    let call = Call::new(session, call, argv, cwd, report, running, background);
+    let held = Held {
+        sandbox: Arc::clone(sandbox),
+        report: confinement.report.clone(),
+    };
+    let path = session.fresh_paths(PATHS);
+    let call = Call::new(path, call, argv, cwd, held, running, background);
     claim.redeem(&call);
     Ok(call)
 }

@@ -33,6 +33,15 @@ pub enum Error {
     /// The policy cannot be understood or compiled.
     #[error("policy")]
     Policy(#[source] ollie_sandbox::Error),
+    /// The project's policy file is none.
+    #[error("cannot read {path:?}")]
+    Project {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead, or what the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
     /// The processes that run commands cannot be made.
     #[error("companion process")]
     Companion(#[source] ollie_exec::Error),
@@ -69,7 +78,7 @@ impl Error {
     pub(crate) fn obstacle(&self) -> Obstacle {
         match self {
             Self::Cwd { .. } => Obstacle::WorkingDirectory,
-            Self::Policy(_) => Obstacle::Policy,
+            Self::Policy(_) | Self::Project { .. } => Obstacle::Policy,
             _ => Obstacle::Other,
         }
     }

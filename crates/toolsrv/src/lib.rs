@@ -9,6 +9,8 @@
 //! 2. [`serve`] speaks 9P on standard input and output and on the session's
 //!    socket, until the first of the two ends. Each connection waits in the
 //!    [`lobby`], proves itself ([`door`]) and then sees the files of [`tree`].
+//!    Where there is a project's policy file, no call runs before the file
+//!    `project` was written ([`project`]).
 //! 3. Writing to `proc/new` makes a [`call`]: [`driver`] follows its
 //!    supervisor, [`stream`] hands its output on as fast as the reader takes
 //!    it, [`log`] keeps a bounded copy. Calls of `proc/new.bg` have no reader
@@ -33,12 +35,14 @@ mod driver;
 mod error;
 mod facts;
 mod git;
+mod ground;
 mod live;
 mod lobby;
 mod log;
 mod log_file;
 mod logind;
 mod places;
+mod project;
 mod serve;
 mod session;
 mod start;
@@ -47,6 +51,7 @@ mod stdio;
 mod stream;
 mod tree;
 mod used_ids;
+mod why;
 
 pub use attach::attach;
 pub use error::Error;

@@ -6,14 +6,18 @@ use std::time::{Duration, SystemTime};
 use ninep_rs::Refusal;
 use ollie_exec::Spawner;
 use ollie_protocol::auth::{AGENT, OWNER};
-use ollie_protocol::{Key, Octets, SandboxReport, VersionRecord, limits};
+use ollie_protocol::{Boot, Key, Octets, SandboxReport, VersionRecord, limits};
 use ollie_sandbox::Policy;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 
+use crate::Error;
 use crate::calls::Calls;
 use crate::facts::Environment;
+use crate::ground::Ground;
 use crate::lobby::Lobby;
 use crate::logind::Logind;
+use crate::places::Places;
+use crate::project::{Project, Watched};
 
 /// What all connections of a session share.
 pub(crate) struct Session {
@@ -23,8 +27,8 @@ pub(crate) struct Session {
     pub(crate) cwd: PathBuf,
     /// The environment toolsrv was started with.
     pub(crate) environment: Environment,
-    /// What every call is held to.
-    pub(crate) sandbox: Arc<Sandbox>,
+    /// The project's own policy file.
+    pub(crate) project: Project,
     /// Starts commands.
     pub(crate) spawner: Spawner,
     /// Calls by their ids.
@@ -36,17 +40,20 @@ pub(crate) struct Session {
     /// Numbers for qids, unique for the life of this process.
     pub(crate) paths: AtomicU64,
     keys: Mutex<Keys>,
-    /// The directory of its socket.
-    run: PathBuf,
+    sandbox: SetOnce<Arc<Sandbox>>,
+    places: Places,
+    yolo: bool,
     lease: Mutex<Option<Duration>>,
     started: SystemTime,
     build: OnceLock<String>,
 }
 
-/// The policy of a session on this host.
+/// The policy of a session on this host. Once there is one it stays.
 pub(crate) struct Sandbox {
     /// This host's own name.
     pub(crate) hostname: String,
+    /// The project's policy file as it was.
+    pub(crate) watched: Option<Watched>,
     /// The policy, resolved against this host.
     pub(crate) policy: Policy,
     /// What of it is enforced; or why nothing may run.
@@ -71,20 +78,21 @@ struct Keys {
 }
 
 impl Session {
+    /// A session without a policy: nothing runs before [`Session::settle`].
     pub(crate) fn new(
-        name: String,
-        secret: Key,
+        boot: Boot,
         cwd: PathBuf,
-        run: PathBuf,
+        places: Places,
         environment: Environment,
-        sandbox: Sandbox,
+        project: Project,
         spawner: Spawner,
     ) -> Arc<Self> {
+        let secret = boot.secret;
         Arc::new(Self {
-            name,
+            name: boot.session,
             cwd,
             environment,
-            sandbox: Arc::new(sandbox),
+            project,
             spawner,
             calls: Calls::default(),
             lobby: Lobby::new(),
@@ -95,11 +103,51 @@ impl Session {
                 owner: secret.token(OWNER),
                 secret: Some(secret),
             }),
-            run,
+            sandbox: SetOnce::new(),
+            places,
+            yolo: boot.yolo,
             lease: Mutex::new(None),
             started: SystemTime::now(),
             build: OnceLock::new(),
         })
+    }
+
+    /// Where its policy comes to hold.
+    pub(crate) fn ground(&self) -> Ground<'_> {
+        Ground {
+            cwd: &self.cwd,
+            environment: &self.environment,
+            places: &self.places,
+            yolo: self.yolo,
+        }
+    }
+
+    /// Holds every call to this policy from now on.
+    pub(crate) async fn settle(&self, policy: Policy) -> Result<(), Error> {
+        let confinement = self.ground().confine(&policy, &self.spawner).await?;
+        let hostname = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let sandbox = Sandbox {
+            hostname,
+            watched: self.project.watched(),
+            policy,
+            confinement,
+        };
+        // Whoever came first stays: a policy is frozen.
+        let _ = self.sandbox.set(Arc::new(sandbox));
+        Ok(())
+    }
+
+    /// What every call is held to, once that is decided.
+    pub(crate) fn sandbox(&self) -> Option<&Arc<Sandbox>> {
+        self.sandbox.get()
+    }
+
+    /// The same; waits for the decision.
+    pub(crate) async fn decided(&self) -> &Arc<Sandbox> {
+        self.sandbox.wait().await
     }
 
     /// The key for which `fits` holds, among those that may prove `aname`.
@@ -160,7 +208,7 @@ impl Session {
                 uid: facts.uid,
                 user: &facts.user,
             };
-            if let Some(reason) = logind.obstacle(&self.run) {
+            if let Some(reason) = logind.obstacle(&self.places.run) {
                 return Err(Refusal::new(format!("no lease here: {reason}")));
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use ollie_exec::{Companion, Litter, Spawner};
 use ollie_protocol::{Boot, Nonce, Octets, Ready, limits};
-use ollie_sandbox::{HostView, Identity, Layered, Policy};
+use ollie_sandbox::Layered;
 use tokio::net::UnixListener;
 use zeroize::Zeroizing;
 
@@ -17,8 +17,9 @@ use crate::Error;
 use crate::collect::{collect, hold, version_directory};
 use crate::facts::Environment;
 use crate::places::Places;
+use crate::project::Project;
 use crate::serve::serve;
-use crate::session::{Confinement, Sandbox, Session};
+use crate::session::Session;
 use crate::stdio::Stdio;
 
 /// How long the companion has to end what is left.
@@ -70,11 +71,11 @@ fn with_companion(
     runtime.block_on(async {
         let prepared = prepare(environment, places, companion, boot).await;
         match prepared {
-            Ok((session, listener, ready, nonce)) => {
+            Ok(ready) => {
                 let stdio = Stdio::open()?;
-                announce(&mark, &ready)?;
+                announce(&mark, &ready.ready, ready.project.as_bytes())?;
                 let _in_use = collect_old_versions();
-                serve(session, stdio, listener, nonce).await;
+                serve(ready.session, stdio, ready.listener, ready.nonce).await;
                 Ok(())
             }
             Err(error) => {
@@ -84,6 +85,7 @@ fn with_companion(
                         kind: error.obstacle(),
                         reason: error.chain(),
                     },
+                    &[],
                 )?;
                 Err(error)
             }
@@ -91,50 +93,52 @@ fn with_companion(
     })
 }
 
+/// A session that can be served.
+struct Prepared {
+    session: Arc<Session>,
+    listener: UnixListener,
+    ready: Ready,
+    nonce: Nonce,
+    /// The project's policy file, which follows the ready line.
+    project: String,
+}
+
 async fn prepare(
     environment: Environment,
     places: &Places,
     companion: Companion,
-    boot: Boot,
-) -> Result<(Arc<Session>, UnixListener, Ready, Nonce), Error> {
+    mut boot: Boot,
+) -> Result<Prepared, Error> {
     let cwd = working_directory(boot.cwd.as_ref())?;
-    let policy = resolve(&environment, places, &cwd, boot.policy.get())?;
+    let layered = Layered::from_json(boot.policy.get().as_bytes()).map_err(Error::Policy)?;
+    let (project, text) = Project::read(&cwd, boot.project)?;
     let spawner = Spawner::new(companion).map_err(Error::Companion)?;
-    let confinement = confine(&environment, &policy, boot.yolo, &spawner).await?;
     let socket = places.socket();
     let listener = UnixListener::bind(&socket).map_err(Error::system("bind the socket"))?;
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
         .map_err(Error::system("protect the socket"))?;
-    let nonce = match boot.nonce {
+    let nonce = match boot.nonce.take() {
         Some(nonce) => nonce,
         None => Nonce::random()
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(Error::system("make a nonce"))?,
     };
-    let hostname = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
-    let session = Session::new(
-        boot.session,
-        boot.secret,
-        cwd,
-        places.run.clone(),
-        environment,
-        Sandbox {
-            hostname,
-            policy,
-            confinement,
-        },
-        spawner,
-    );
+    let session = Session::new(boot, cwd, places.clone(), environment, project, spawner);
+    let project = session.begin(layered, text.as_deref()).await?;
     let ready = Ready::Ready {
         protocol: limits::PROTOCOL,
         nonce,
         pid: std::process::id(),
         socket: socket.into_os_string().into(),
+        project,
     };
-    Ok((session, listener, ready, nonce))
+    Ok(Prepared {
+        session,
+        listener,
+        ready,
+        nonce,
+        project: text.unwrap_or_default(),
+    })
 }
 
 /// Reads `size[4] json[size]` and not a byte more: 9P follows.
@@ -176,10 +180,15 @@ fn read_exact(mut buffer: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints the line that says whether all is ready.
-pub(crate) fn announce(mark: &str, ready: &impl serde::Serialize) -> Result<(), Error> {
+/// Prints the line that says whether all is ready, and what follows it.
+pub(crate) fn announce(
+    mark: &str,
+    ready: &impl serde::Serialize,
+    behind: &[u8],
+) -> Result<(), Error> {
     let mut line = format!("{mark} ").into_bytes();
     line.extend(crate::live::line(ready));
+    line.extend(behind);
     let mut output = std::io::stdout().lock();
     output
         .write_all(&line)
@@ -205,60 +214,6 @@ fn working_directory(asked: Option<&Octets>) -> Result<PathBuf, Error> {
     std::env::current_dir().map_err(usable)
 }
 
-fn resolve(
-    environment: &Environment,
-    places: &Places,
-    cwd: &Path,
-    layers: &str,
-) -> Result<Policy, Error> {
-    let identity = Identity {
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-        groups: rustix::process::getgroups()
-            .map(|groups| groups.iter().map(|group| group.as_raw()).collect())
-            .unwrap_or_default(),
-    };
-    let roots = ollie_roots(environment, places);
-    let path = environment.var("PATH");
-    Layered::from_json(layers.as_bytes())
-        .and_then(|layered| {
-            layered.expand(&HostView {
-                cwd,
-                home: Some(&environment.home),
-                tmpdir: Some(&places.tmp),
-                path: path.as_deref(),
-                tools_path: None,
-                ollie_roots: &roots,
-                env: &|name| environment.var(name),
-                identity: Some(&identity),
-            })
-        })
-        .map_err(Error::Policy)
-}
-
-/// Where ollie keeps files of its own on this host. A tool that could write
-/// there would be started unconfined the next time.
-fn ollie_roots(environment: &Environment, places: &Places) -> Vec<PathBuf> {
-    let home = &environment.home;
-    let directory = |variable: &str, default: &str| {
-        environment
-            .var(variable)
-            .map_or_else(|| home.join(default), PathBuf::from)
-            .join("ollie")
-    };
-    let mut roots = vec![
-        directory("XDG_CACHE_HOME", ".cache"),
-        directory("XDG_CONFIG_HOME", ".config"),
-        directory("XDG_STATE_HOME", ".local/state"),
-        places.run.clone(),
-        places.tmp.clone(),
-    ];
-    if let Ok(program) = std::env::current_exe() {
-        roots.extend(install_root(&program).map(Path::to_owned));
-    }
-    roots
-}
-
 /// Removes versions that nobody needs any more, beside the work. This one is
 /// in use for as long as the result is kept.
 fn collect_old_versions() -> Option<File> {
@@ -268,63 +223,4 @@ fn collect_old_versions() -> Option<File> {
     // Without a thread they are collected another time.
     let _ = std::thread::Builder::new().spawn(move || collect(&version, SystemTime::now()));
     held
-}
-
-/// The root of `<root>/<os>-<arch>/<sha256>/toolsrv`, which stage 0 may have
-/// put where no variable says it is; else the program's own directory.
-fn install_root(program: &Path) -> Option<&Path> {
-    match version_directory(program) {
-        Some(version) => version.ancestors().nth(2),
-        None => program.parent(),
-    }
-}
-
-/// Compiles the policy and hands it to the companion. That this kernel cannot
-/// enforce it does not end the session: everything can be read, nothing runs.
-async fn confine(
-    environment: &Environment,
-    policy: &Policy,
-    yolo: bool,
-    spawner: &Spawner,
-) -> Result<Result<Confinement, String>, Error> {
-    let enforcement = match ollie_sandbox::compile(policy, yolo) {
-        Ok(enforcement) => enforcement,
-        Err(error) => return Ok(Err(Error::Policy(error).chain())),
-    };
-    let number = spawner
-        .add_policy(&enforcement)
-        .await
-        .map_err(Error::Companion)?;
-    let (variables, withheld) = policy.environment(environment.variables.iter().cloned());
-    let env = variables
-        .into_iter()
-        .map(|(name, value)| {
-            let mut entry = name;
-            entry.push("=");
-            entry.push(value);
-            Octets::from(entry)
-        })
-        .collect();
-    let mut report = enforcement.report().clone();
-    report.env_withheld = withheld;
-    Ok(Ok(Confinement {
-        policy: number,
-        report,
-        env,
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_root_of_an_installed_toolsrv_is_found() {
-        let digest = "0a".repeat(32);
-        let installed = format!("/var/tmp/ollie-7/linux-x86_64/{digest}/toolsrv");
-        let root = install_root(Path::new(&installed));
-        assert_eq!(root, Some(Path::new("/var/tmp/ollie-7")));
-        let elsewhere = install_root(Path::new("/opt/toolsrv"));
-        assert_eq!(elsewhere, Some(Path::new("/opt")));
-    }
 }

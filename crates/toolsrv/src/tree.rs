@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ninep_rs::{Answer, Directory, File, Node, OpenMode, Qid, Refusal, Stat};
-use ollie_protocol::{CallId, SandboxReport, tree};
+use ollie_protocol::{CallId, ProjectRecord, SandboxReport, tree};
 use serde::Serialize;
 
 use crate::call_tree::Proc;
 use crate::facts;
 use crate::live::{Live, line};
+use crate::project::ProjectNode;
 use crate::session::Session;
+use crate::why::Why;
 
 /// The root of the tree, as docs/protocol.md describes it.
 pub(crate) fn root(session: &Arc<Session>) -> Arc<dyn Node> {
@@ -27,6 +29,8 @@ pub(crate) fn root(session: &Arc<Session>) -> Arc<dyn Node> {
                 line(&facts::gather(&session.environment, &session.cwd))
             }),
             json(tree::POLICY, 3, |session| line(&PolicyRecord::of(session))),
+            Arc::new(ProjectNode(Arc::clone(session))),
+            Arc::new(Why(Arc::clone(session))),
             json(tree::STATUS, 4, |session| line(&Gauges::of(session))),
             Arc::new(Ctl {
                 session: Arc::clone(session),
@@ -45,21 +49,22 @@ struct PolicyRecord<'a> {
     /// Why nothing may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'a str>,
-    /// The policy with the origin of each rule.
-    policy: &'a ollie_sandbox::Policy,
+    /// The policy with the origin of each rule; absent before it is decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a ollie_sandbox::Policy>,
+    /// What became of the project's file.
+    project: ProjectRecord,
 }
 
 impl<'a> PolicyRecord<'a> {
     fn of(session: &'a Session) -> Self {
+        let sandbox = session.sandbox();
+        let confinement = sandbox.map(|sandbox| &sandbox.confinement);
         Self {
-            enforcement: session.sandbox.confinement.as_ref().ok().map(|c| &c.report),
-            refused: session
-                .sandbox
-                .confinement
-                .as_ref()
-                .err()
-                .map(String::as_str),
-            policy: &session.sandbox.policy,
+            enforcement: confinement.and_then(|c| c.as_ref().ok().map(|c| &c.report)),
+            refused: confinement.and_then(|c| c.as_ref().err().map(String::as_str)),
+            policy: sandbox.map(|sandbox| &sandbox.policy),
+            project: session.project.record(),
         }
     }
 }

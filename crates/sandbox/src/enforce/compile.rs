@@ -28,6 +28,8 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
         degraded: Vec::new(),
         denied: Vec::new(),
         notes: policy.notes.clone(),
+        project_changed: false,
+        unexplained: false,
         env_withheld: 0,
     };
     if yolo {

@@ -3,14 +3,12 @@
 mod explain;
 mod nearest;
 mod profile;
-mod project;
 mod schema;
 mod yaml;
 
 pub use profile::{profile, profile_names};
-pub use project::Request;
 pub use schema::schema;
-pub use yaml::{MAX_POLICY_BYTES, Source, parse};
+pub use yaml::{Source, parse};
 
 use crate::{Document, Error, Layered};
 

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::explain;
-use crate::{Access, Document, Dropped, Error, Layer, Limits, Network, Origin, Rule, Sourced};
-
-/// The largest policy file that is read, in bytes.
-pub const MAX_POLICY_BYTES: usize = 64 * 1024;
+use crate::{
+    Access, Document, Dropped, Error, Layer, Limits, MAX_POLICY_BYTES, Network, Origin, Rule,
+    Sourced,
+};
 
 /// Where a text comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

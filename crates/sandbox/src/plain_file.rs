@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 /// Whether a link in the place of a file is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Links {
+pub enum Links {
     /// A person may keep their configuration elsewhere.
     Followed,
     /// Somebody else may have put it there.
@@ -16,7 +16,10 @@ pub(crate) enum Links {
 /// Reads a regular file of at most `most` bytes as text; `None` if there is
 /// none. A FIFO, a device or a terminal is refused without waiting for
 /// anybody, and nothing longer is read than is taken.
-pub(crate) fn read(path: &Path, most: usize, links: Links) -> io::Result<Option<String>> {
+///
+/// # Errors
+/// What the kernel said (open(2), read(2)), or what the file is instead.
+pub fn read_plain(path: &Path, most: usize, links: Links) -> io::Result<Option<String>> {
     let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     flags.set(OFlags::NOFOLLOW, links == Links::Refused);
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -63,7 +66,7 @@ mod tests {
             0,
         )
         .unwrap();
-        let read = |name: &str, links| read(&at(name), 100, links);
+        let read = |name: &str, links| read_plain(&at(name), 100, links);
         assert_eq!(
             read("file", Links::Refused).unwrap().as_deref(),
             Some("text")
