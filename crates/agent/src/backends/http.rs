@@ -109,6 +109,26 @@ impl Http {
         body: Vec<u8>,
         accept: &'static str,
     ) -> Result<Response, BackendError> {
+        let posted = self.try_post(path, body, accept).await;
+        posted.map_err(|error| self.scrubbed(error))
+    }
+
+    /// A document.
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Value, BackendError> {
+        let got = self.try_get(path, query).await;
+        got.map_err(|error| self.scrubbed(error))
+    }
+
+    async fn try_post(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+        accept: &'static str,
+    ) -> Result<Response, BackendError> {
         let request = self
             .request(Method::POST, path)
             .header(CONTENT_TYPE, "application/json")
@@ -124,7 +144,7 @@ impl Http {
             let body = self.body(response, ERROR_MAX).await?;
             let told = serde_json::from_slice::<Value>(&body).ok();
             if let Some(error) = told.as_ref().and_then(|it| it.get("error")) {
-                return Err(self.scrubbed(failure::in_stream(error)));
+                return Err(failure::in_stream(error));
             }
             let at = &self.base;
             return Err(failure::malformed(format!(
@@ -134,12 +154,7 @@ impl Http {
         Ok(response)
     }
 
-    /// A document.
-    pub(super) async fn get(
-        &self,
-        path: &str,
-        query: &[(&str, &str)],
-    ) -> Result<Value, BackendError> {
+    async fn try_get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, BackendError> {
         let mut url = self.url(path);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -184,8 +199,7 @@ impl Http {
         let body = self.body(response, ERROR_MAX).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         let at = self.base.as_str();
-        let error = failure::of_status(status.as_u16(), wait, &body, at);
-        Err(self.scrubbed(error))
+        Err(failure::of_status(status.as_u16(), wait, &body, at))
     }
 
     /// A body up to `most` bytes; what comes after them is not read.
@@ -207,7 +221,7 @@ impl Http {
         response: &mut Response,
     ) -> Result<Option<bytes::Bytes>, BackendError> {
         let chunk = self.within_idle(response.chunk()).await?;
-        chunk.map_err(|error| failure::dropped(self.words(&error)))
+        chunk.map_err(|error| failure::dropped(chain(&error)))
     }
 
     async fn within_idle<T>(&self, wait: impl Future<Output = T>) -> Result<T, BackendError> {
@@ -218,7 +232,7 @@ impl Http {
     }
 
     fn broken(&self, error: &reqwest::Error) -> BackendError {
-        let words = self.words(error);
+        let words = chain(error);
         if error.is_connect() {
             let at = &self.base;
             BackendError::Unreachable {
@@ -227,10 +241,6 @@ impl Http {
         } else {
             failure::dropped(words)
         }
-    }
-
-    fn words(&self, error: &reqwest::Error) -> String {
-        self.scrub(&chain(error))
     }
 
     fn scrub(&self, text: &str) -> String {

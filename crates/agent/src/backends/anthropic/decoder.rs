@@ -81,6 +81,10 @@ impl Decoder {
         if data.is_empty() {
             return Ok(());
         }
+        if event.name == "error" {
+            let error = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
+            return Err(failure::in_stream(error.get("error").unwrap_or(&error)));
+        }
         let record = serde_json::from_str(data).map_err(|error| failure::no_json(&error, data))?;
         match record {
             Record::MessageStart { message } => self.usage(message.usage, to),
