@@ -185,3 +185,26 @@ fn a_line_that_cannot_be_played_is_named() {
     }
     assert_eq!(replay(stop).replies(), 1);
 }
+
+/// What a person without a key sees first.
+#[tokio::test(start_paused = true)]
+async fn the_tour_plays_to_its_end() {
+    let tour = include_str!("../../../examples/tour.jsonl");
+    let replay = replay(tour);
+    let history = history(0);
+    let mut ends = Vec::new();
+    for _ in 0..replay.replies() {
+        let (deltas, error) = next(&replay, &history).await;
+        assert!(error.is_none(), "{error:?}");
+        let Some(Delta::Stop(reason)) = deltas.last() else {
+            panic!("{deltas:?}");
+        };
+        let calls = deltas
+            .iter()
+            .any(|it| matches!(it, Delta::CallStart { .. }));
+        assert_eq!(*reason == StopReason::ToolCalls, calls, "{deltas:?}");
+        ends.push(calls);
+    }
+    // Two turns: each works, then says how it went.
+    assert_eq!(ends, [true, true, true, true, true, false, true, false]);
+}
