@@ -15,6 +15,10 @@
 
 #![forbid(unsafe_code)]
 
+/// What providers refuse is written down once, for tests inside and outside.
+#[cfg(test)]
+extern crate self as ollie_agent;
+
 mod agent;
 mod agent_file;
 mod backend;

@@ -111,7 +111,8 @@ impl Machine {
         let Phase::Calls(batch) = &mut self.phase else {
             return;
         };
-        let Some(slot) = batch.slots.get_mut(place) else {
+        let runs = |slot: &&mut Slot| matches!(slot.status, Status::Running);
+        let Some(slot) = batch.slots.get_mut(place).filter(runs) else {
             return;
         };
         let decoder = match chunk.stream {

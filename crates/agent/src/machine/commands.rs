@@ -146,10 +146,14 @@ impl Machine {
     fn abandon(&mut self) {
         match self.cancel() {
             Phase::Idle | Phase::Ended => return,
-            Phase::Summary(_) | Phase::SummaryAgain(_) => {
-                self.info("the compaction was stopped, and the history is as it was");
+            Phase::Summary(compaction) => {
+                self.count_usage(&compaction.draft);
+                self.info(COMPACTION_STOPPED);
             }
+            // What that one cost was counted when it failed.
+            Phase::SummaryAgain(_) => self.info(COMPACTION_STOPPED),
             Phase::Reply { draft, .. } => {
+                self.count_usage(&draft);
                 self.keep_partial(draft, "The person stopped this reply here.");
             }
             Phase::Calls(batch) => self.keep_stopped(*batch),
@@ -159,3 +163,5 @@ impl Machine {
         self.finish_turn(TurnEnd::Stopped);
     }
 }
+
+const COMPACTION_STOPPED: &str = "the compaction was stopped, and the history is as it was";

@@ -147,8 +147,6 @@ impl Machine {
         // limit is there so that somebody looks.
         if matches!(outcome, TurnEnd::Done | TurnEnd::Stopped) {
             self.go_on();
-        } else {
-            self.compact_wanted = false;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ollie_agent::{Checkpoint, Delta, Entry, Event, StopReason, TurnEnd};
+use ollie_agent::{Checkpoint, Delta, Entry, Event, StopReason, TurnEnd, Usage};
 
 use crate::world::{Answer, Step, World, calls, config, says, stop, text};
 
@@ -244,7 +244,12 @@ async fn a_stop_keeps_what_is_finished() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_keeps_the_text_so_far() {
+    let usage = Usage {
+        input: 30,
+        ..Usage::default()
+    };
     let mut world = World::new([Answer::Stream(vec![
+        Step::Delta(Delta::Usage(usage)),
         text("One, two"),
         Step::Delta(Delta::CallStart {
             index: 0,
@@ -268,6 +273,7 @@ async fn a_stop_keeps_the_text_so_far() {
         ]
     );
     assert_eq!(world.saved.history, world.agent.history());
+    assert_eq!(world.saved.usage.input, 30);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //! Each check takes a request's body and names the first rule it breaks.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use ollie_agent::Request;
 use ollie_agent::backends::{Anthropic, Endpoint, Ollama, OpenAi};
@@ -14,10 +15,15 @@ type Check = fn(&Value) -> Result<(), String>;
 /// # Panics
 /// If a provider would refuse it; the message has its body.
 pub(crate) fn assert_accepted(request: &Request<'_>) {
-    let endpoint = Endpoint::new("http://localhost", None);
-    let openai = OpenAi::new("openai", &endpoint).unwrap();
-    let anthropic = Anthropic::new("anthropic", &endpoint).unwrap();
-    let ollama = Ollama::new("ollama", &endpoint).unwrap();
+    static PROVIDERS: OnceLock<(OpenAi, Anthropic, Ollama)> = OnceLock::new();
+    let (openai, anthropic, ollama) = PROVIDERS.get_or_init(|| {
+        let endpoint = Endpoint::new("http://localhost", None);
+        (
+            OpenAi::new("openai", &endpoint).unwrap(),
+            Anthropic::new("anthropic", &endpoint).unwrap(),
+            Ollama::new("ollama", &endpoint).unwrap(),
+        )
+    });
     let checked: [(_, _, Check); 3] = [
         ("openai", openai.body(request), check_openai),
         ("anthropic", anthropic.body(request), check_anthropic),

@@ -5,6 +5,8 @@
 
 mod doing;
 mod nobody;
+#[path = "../../../tests/rules/mod.rs"]
+mod providers;
 mod rules;
 mod world;
 

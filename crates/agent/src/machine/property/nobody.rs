@@ -13,8 +13,9 @@ use crate::{
 pub(super) struct Nobody;
 
 impl Backend for Nobody {
+    // The provider that is strictest about reasoning which comes back to it.
     fn name(&self) -> &'static str {
-        "nobody"
+        "anthropic"
     }
     fn stream<'a>(
         &'a self,

@@ -1,24 +1,23 @@
-//! What providers ask of a conversation, checked on what would be sent.
+//! What providers ask of a conversation, checked on what would be sent and on
+//! what is saved.
 
 use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use crate::machine::Ask;
 use crate::{Entry, History};
 
-/// What all of them ask for. Anthropic, Messages API: roles alternate once
-/// neighbours of one role are joined, no text is empty, ids of `tool_use` are
-/// unique, each has its `tool_result` in the message after it, names match
-/// `^[a-zA-Z0-9_-]{1,64}$`, and the user speaks last. OpenAI, Chat
-/// Completions: a message with `tool_calls` is followed by one message of the
-/// role `tool` for each of them. A reply of this history is rendered with its
-/// results behind it, so what is left to check is this.
-pub(super) fn sendable(history: &History) -> Result<(), TestCaseError> {
+/// A request that is about to be sent: every provider takes its body.
+pub(super) fn sendable(ask: &Ask) -> Result<(), TestCaseError> {
+    let history = &ask.history;
     prop_assert!(history.awaits_reply(), "nothing to answer: {history:?}");
+    super::providers::assert_accepted(&ask.request());
     whole(history)
 }
 
-/// As [`sendable`], but the model may have spoken last.
+/// What is true of a history even where the model has spoken last. That calls
+/// have results is its type's doing.
 pub(super) fn whole(history: &History) -> Result<(), TestCaseError> {
     let mut ids = HashSet::new();
     for (at, entry) in history.entries().enumerate() {

@@ -270,7 +270,7 @@ impl World {
         let doing = match action {
             Action::ListTools => Doing::Tools,
             Action::Ask(ask) => {
-                rules::sendable(&ask.history)?;
+                rules::sendable(&ask)?;
                 // A reply of nothing but blanks is none.
                 let seen = std::mem::take(&mut self.seen);
                 prop_assert!(seen.trim().is_empty(), "{seen:?} is lost");
