@@ -6,6 +6,7 @@ lib.fileset.toSource {
     ../Cargo.toml
     ../Cargo.lock
     ../crates
+    ../examples
     ../sandbox-profiles
     # Members of the workspace, without which cargo does not read it.
     ../benches

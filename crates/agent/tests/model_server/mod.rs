@@ -161,7 +161,7 @@ async fn serve(mut stream: TcpStream, answer: Answer, tell: mpsc::UnboundedSende
         Then::Cut => {}
         Then::Hang => {
             // Ends with end-of-file, or with a reset.
-            stream.read(&mut [0]).await.ok();
+            stream.read_to_end(&mut Vec::new()).await.ok();
             tell.send(Noticed::Gone).ok();
         }
     }
