@@ -2,6 +2,9 @@
 //! measured in turn with it, so that a noisy machine disturbs both alike. Only
 //! the ratio counts.
 //!
+//! The first argument is the number of rounds, the second one of the parts
+//! `spawn`, `call` and `ssh`.
+//!
 //! `OLLIE_DIST` names the directory with the bundle (`cargo xtask build`).
 
 #![expect(clippy::print_stdout, reason = "a program whose output is its purpose")]
@@ -18,6 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(text) => text.parse()?,
         None => 300,
     };
+    let part = std::env::args().nth(2);
+    let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
     // The companion is forked while there is one thread.
     let bench = spawn::Bench::new()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -25,8 +30,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     runtime.block_on(async {
         println!("{rounds} rounds, medians; the machine's other work disturbs both sides alike\n");
-        bench.run(rounds).await?;
-        call::run(rounds).await
+        if wanted("spawn") {
+            bench.run(rounds).await?;
+        }
+        if wanted("call") {
+            call::run(rounds).await?;
+        }
+        Ok::<_, Box<dyn Error>>(())
     })?;
-    ssh::run(rounds)
+    // Threads of its own, and nobody's runtime.
+    if wanted("ssh") {
+        ssh::run(rounds)?;
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::must::must;
 use crate::processes::entries;
-use crate::{Invocation, Process, Relay, Tree, User, World, await_that, gap};
+use crate::{Invocation, Process, Relay, Tree, User, Wire, World, await_that, gap};
 
 /// How long sshd may take until it answers. Measured: 30 ms.
 const START: Duration = Duration::from_secs(20);
@@ -34,6 +34,7 @@ pub struct Devbox<'w> {
     world: &'w World,
     place: PathBuf,
     uid: u32,
+    address: String,
     port: u16,
     sshd: Child,
     home: String,
@@ -49,6 +50,9 @@ pub struct DevboxBuilder<'w> {
     config: String,
     hook: String,
     path: Option<Vec<String>>,
+    /// A network namespace.
+    network: Option<String>,
+    address: String,
 }
 
 impl World {
@@ -76,6 +80,8 @@ impl World {
             config: String::new(),
             hook: String::new(),
             path: None,
+            network: None,
+            address: "127.0.0.1".to_owned(),
         }
     }
 
@@ -134,6 +140,14 @@ impl<'w> DevboxBuilder<'w> {
         self
     }
 
+    /// Puts it at the other end of this wire.
+    #[must_use]
+    pub fn behind(mut self, wire: &Wire) -> Self {
+        self.network = Some(wire.namespace());
+        wire.address().clone_into(&mut self.address);
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -150,12 +164,13 @@ impl<'w> DevboxBuilder<'w> {
         for _ in 0..5 {
             let port = free_port();
             let mut sshd = self.sshd(&place, port);
-            match await_banner(&mut sshd, port) {
+            match await_banner(&mut sshd, &self.address, port) {
                 Ok(()) => {
                     let devbox = Devbox {
                         world: self.world,
                         place,
                         uid,
+                        address: self.address,
                         port,
                         sshd,
                         home: self.home,
@@ -235,12 +250,12 @@ impl<'w> DevboxBuilder<'w> {
             "MaxStartups 200:30:400\n"
         };
         let config = format!(
-            "{}{path}Port {port}\nListenAddress 127.0.0.1\nListenAddress ::1\n\
+            "{}{path}Port {port}\nListenAddress {}\nListenAddress ::1\n\
              HostKey /run/devbox/host_key\nPidFile none\n\
              AuthorizedKeysFile /run/devbox/authorized_keys\nStrictModes no\nUsePAM no\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nPrintMotd no\n\
              {startups}LogLevel VERBOSE\nSubsystem sftp /bin/false\n",
-            self.config
+            self.config, self.address
         );
         write(&place.join("run/devbox/sshd_config"), &config, 0o644);
         let script = format!(
@@ -251,7 +266,16 @@ impl<'w> DevboxBuilder<'w> {
              exec /usr/sbin/sshd -D -f /run/devbox/sshd_config -E /run/devbox/log\n",
             self.hook
         );
-        let mut command = Command::new("/usr/bin/unshare");
+        let mut command = match &self.network {
+            Some(network) => {
+                let mut command = Command::new("/usr/bin/nsenter");
+                command
+                    .arg(format!("--net={network}"))
+                    .arg("/usr/bin/unshare");
+                command
+            }
+            None => Command::new("/usr/bin/unshare"),
+        };
         command
             .args([
                 "--mount",
@@ -274,10 +298,10 @@ impl<'w> DevboxBuilder<'w> {
 }
 
 impl Devbox<'_> {
-    /// `dev@127.0.0.1:PORT`.
+    /// `dev@127.0.0.1:PORT`, or another address behind a [`Wire`].
     #[must_use]
     pub fn target(&self) -> String {
-        format!("dev@127.0.0.1:{}", self.port)
+        format!("dev@{}:{}", self.address, self.port)
     }
 
     /// The world it is reached from.
@@ -441,13 +465,14 @@ impl Devbox<'_> {
         );
         let key: Vec<_> = key.split(' ').take(2).collect();
         let port = self.port;
-        let known = format!("[127.0.0.1]:{port},[::1]:{port} {}\n", key.join(" "));
+        let known = format!("[{}]:{port},[::1]:{port} {}\n", self.address, key.join(" "));
         write(&self.place.join("known_hosts"), &known, 0o600);
         let place = self.place.display();
         let config = format!(
-            "Host devbox\n  HostName 127.0.0.1\n  Port {port}\n  User dev\n\
+            "Host devbox\n  HostName {}\n  Port {port}\n  User dev\n\
              Host *\n  IdentityFile {place}/key\n  IdentitiesOnly yes\n  IdentityAgent none\n\
-             \x20 UserKnownHostsFile {place}/known_hosts\n  GlobalKnownHostsFile /dev/null\n"
+             \x20 UserKnownHostsFile {place}/known_hosts\n  GlobalKnownHostsFile /dev/null\n",
+            self.address
         );
         write(&self.place.join("ssh_config"), &config, 0o600);
         let ssh = format!("#!/bin/sh\nexec /usr/bin/ssh -F {place}/ssh_config \"$@\"\n");
@@ -527,14 +552,14 @@ fn free_port() -> u16 {
 }
 
 /// Waits until sshd greets; RFC 4253 says with what.
-fn await_banner(sshd: &mut Child, port: u16) -> Result<(), String> {
+fn await_banner(sshd: &mut Child, address: &str, port: u16) -> Result<(), String> {
     use std::io::Read as _;
     let deadline = Instant::now() + START;
     while Instant::now() < deadline {
         if let Ok(Some(status)) = sshd.try_wait() {
             return Err(format!("it ended with {status}"));
         }
-        let greeting = TcpStream::connect(("127.0.0.1", port)).and_then(|mut stream| {
+        let greeting = TcpStream::connect((address, port)).and_then(|mut stream| {
             stream.set_read_timeout(Some(START))?;
             let mut greeting = [0; 4];
             stream.read_exact(&mut greeting)?;

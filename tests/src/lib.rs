@@ -37,6 +37,7 @@ mod toolchain;
 mod tree;
 mod user;
 mod watchdog;
+mod wire;
 mod world;
 
 pub use devbox::{Devbox, DevboxBuilder};
@@ -53,4 +54,5 @@ pub use relay::Relay;
 pub use running::{Finished, Running};
 pub use tree::Tree;
 pub use user::User;
+pub use wire::Wire;
 pub use world::World;

@@ -1,7 +1,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout};
+use std::process::{ChildStdin, ChildStdout, ExitStatus};
 
 use ninep_rs::ClientConfig;
 use ollie_client::{Credentials, Error, ToolsrvConn, dial_toolsrv};
@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 
 use crate::must::must;
 use crate::toolchain::link_or_copy;
-use crate::{Piped, User, World};
+use crate::{Invocation, Piped, User, World};
 
 /// A toolsrv that the test has started by itself, with both ends in its hands.
 ///
@@ -89,6 +89,20 @@ impl Toolsrv {
         Self::start_with(world, false, &["serve"])
     }
 
+    /// Starts one that could leave a core file in the world's project if
+    /// nothing kept it from that (core(5)).
+    ///
+    /// # Panics
+    /// As [`Toolsrv::start`].
+    #[must_use]
+    pub fn start_without_core_limit(world: &World) -> Self {
+        let shell = world
+            .command("/bin/sh")
+            .args(["-c", "ulimit -c unlimited; exec \"$0\" serve"])
+            .arg(Self::program(world));
+        Self::start_command(shell, false)
+    }
+
     /// Starts one that may be given a lease.
     ///
     /// # Panics
@@ -144,11 +158,11 @@ impl Toolsrv {
     }
 
     fn start_with(world: &World, yolo: bool, args: &[&str]) -> Self {
-        let mut process = world
-            .command(Self::program(world))
-            .args(args)
-            .limit(LIMIT)
-            .piped();
+        Self::start_command(world.command(Self::program(world)).args(args), yolo)
+    }
+
+    fn start_command(command: Invocation, yolo: bool) -> Self {
+        let mut process = command.limit(LIMIT).piped();
         let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take())
         else {
             panic!("no pipes to toolsrv");
@@ -263,9 +277,9 @@ impl Toolsrv {
     }
 
     /// Waits until it has ended, after its channel was closed.
-    pub fn ended(&mut self) {
+    pub fn ended(&mut self) -> ExitStatus {
         drop(self.channel.take());
-        let _ = self.process.wait();
+        self.process.wait()
     }
 }
 

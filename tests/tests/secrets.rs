@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::io::{Read, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 
 use ninep_rs::ClientConfig;
 use ollie_client::{CallEvent, Credentials, dial_toolsrv};
 use ollie_protocol::{Boot, CallId, Key, Ready, ToolCall, auth, limits};
-use ollie_tests::{Piped, Process, User, World};
+use ollie_tests::{Piped, Process, Toolsrv, User, World, gap};
+use rustix::process::Signal;
 
 #[test]
 fn what_the_environment_holds_in_secret_does_not_reach_a_command() {
@@ -224,4 +226,45 @@ fn toolsrv_cannot_be_looked_into_by_its_own_user() {
     }
     running.ctrl_c();
     let _ = running.finish();
+}
+
+/// A core file has the session's key in it (core(5)).
+#[test]
+fn a_toolsrv_that_dies_of_a_signal_leaves_no_core_file() {
+    let world = Toolsrv::world();
+    let dump = |signal: Signal| {
+        let line = format!("ulimit -c unlimited; kill -{} $$", signal.as_raw());
+        let mut shell = world.command("/bin/sh").args(["-c", &line]).piped();
+        shell.wait().core_dumped()
+    };
+    if !dump(Signal::SEGV) {
+        return gap("core files", "this machine writes none");
+    }
+    let cores = || {
+        let entries = std::fs::read_dir(world.project()).unwrap().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("core"))
+            .map(|entry| std::fs::remove_file(entry.path()).unwrap())
+            .count()
+    };
+    let usual = cores();
+    for signal in [Signal::SEGV, Signal::ABORT] {
+        for victim in ["server", "companion"] {
+            let mut toolsrv = Toolsrv::start_without_core_limit(&world);
+            let processes = world.processes();
+            let companion = processes
+                .iter()
+                .find(|process| process.parent == toolsrv.pid);
+            let pid = match victim {
+                "server" => toolsrv.pid,
+                _ => companion.unwrap().pid,
+            };
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+            let status = toolsrv.ended();
+            assert!(!status.core_dumped(), "{victim}: {status}");
+            world.nothing_left();
+        }
+    }
+    assert_eq!(cores(), 0, "where a shell left {usual}");
 }

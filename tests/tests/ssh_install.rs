@@ -322,3 +322,41 @@ fn a_link_in_the_way_is_not_followed() {
         .has_status(0)
         .says(&["it is a symbolic link"]);
 }
+
+/// Many systems give each user a group of his own, and a umask of 002 with it.
+#[test]
+fn a_home_that_only_the_users_own_group_may_write_is_used() {
+    let Some(world) = World::with_ssh("private groups") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .hook("chgrp dev /home/dev; chmod 775 /home/dev")
+        .start();
+    works(&devbox);
+    let installed = devbox.installed();
+    assert!(installed[0].starts_with(devbox.home()), "{installed:?}");
+    drop(devbox);
+    for (other, hook) in [
+        (
+            "has another member",
+            "g=$(sed 's/^dev:.*/&root/' /etc/group); printf '%s\\n' \"$g\" >/etc/group",
+        ),
+        ("is another one", "chgrp daemon /home/dev"),
+    ] {
+        let Some(world) = World::with_ssh("groups of others") else {
+            return;
+        };
+        let devbox = world
+            .devbox()
+            .hook("chgrp dev /home/dev; chmod 775 /home/dev")
+            .hook(hook)
+            .start();
+        let end = devbox
+            .ollie(["exec", "--verbose", &devbox.target(), "--", "id", "-un"])
+            .run();
+        let _ = end.has_status(0).says(&["its group may write"]);
+        let installed = devbox.installed();
+        assert!(installed[0].starts_with(devbox.path("vartmp")), "{other}");
+    }
+}

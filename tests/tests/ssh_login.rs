@@ -56,6 +56,60 @@ fn with_ksh() {
     works_with_shell("/bin/ksh");
 }
 
+/// It may start programs by name and not become one.
+#[test]
+fn with_a_restricted_shell() {
+    works_with_shell("/bin/rbash");
+}
+
+/// An OpenSSH older than 8.7 knows three of the options not and says so.
+#[test]
+fn with_an_ssh_that_does_not_know_the_newest_options() {
+    let Some(world) = World::with_ssh("old ssh") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let old = world.write_program(
+        "old-ssh",
+        &format!(
+            "#!/bin/sh\nfor word; do case $word in\n\
+             StdinNull=*|SessionType=*|ForkAfterAuthentication=*)\n\
+             echo \"command-line: line 0: Bad configuration option: ${{word%%=*}}\" >&2\n\
+             exit 255 ;;\nesac; done\nexec {} \"$@\"\n",
+            devbox.ssh().display()
+        ),
+    );
+    let end = devbox.shell(CODE).env("OLLIE_SSH", &old).stdin("in").run();
+    assert_eq!(end.has_status(7).out(), "out\nin");
+    assert_eq!(devbox.logged("Accepted publickey"), 1, "{}", devbox.log());
+}
+
+/// A live master of the user's is used: nobody logs in a second time.
+#[test]
+fn through_the_users_own_master() {
+    let Some(world) = World::with_ssh("a master") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let path = world.base().join("ctl");
+    devbox.ssh_config(&format!("Host *\n ControlPath {}\n", path.display()));
+    let port = devbox.port().to_string();
+    let master = world
+        .command(devbox.ssh())
+        .args(["-M", "-N", "-p", &port, "dev@127.0.0.1"])
+        .spawn();
+    let there = || path.exists();
+    assert!(ollie_tests::await_that(
+        std::time::Duration::from_secs(20),
+        there
+    ));
+    works(&devbox);
+    assert_eq!(devbox.logged("Accepted publickey"), 1, "{}", devbox.log());
+    // It is the user's, so it stays.
+    assert!(path.exists());
+    drop(master);
+}
+
 /// A login shell may also be a script: this one is busybox's, whose `sh`,
 /// `head` and `xz` are its own.
 #[test]
@@ -111,6 +165,34 @@ fn what_rc_files_and_banners_print_is_passed_over_and_doctor_shows_it() {
         .has_status(0);
     assert!(end.out().contains("no newline: \\u{1b}[31mred"), "{end}");
     assert!(!end.out().contains('\u{1b}'), "{end}");
+}
+
+/// Each shell reads a file of the user's before the command.
+#[test]
+fn what_each_shells_own_file_prints_is_passed_over() {
+    for (shell, file) in [
+        ("/bin/bash", ".bashrc"),
+        ("/bin/tcsh", ".cshrc"),
+        ("/usr/bin/fish", ".config/fish/config.fish"),
+    ] {
+        let Some(world) = World::with_ssh("noisy files") else {
+            return;
+        };
+        if !std::path::Path::new(shell).exists() {
+            gap(shell, "is not installed");
+            continue;
+        }
+        let hook = format!(
+            "mkdir -p /home/dev/.config/fish\n\
+             printf 'echo noise from {file}\\nprintf \"and more\"\\n' >/home/dev/{file}\n\
+             chown -R dev /home/dev"
+        );
+        let devbox = world.devbox().shell(shell).hook(&hook).start();
+        works(&devbox);
+        let end = devbox.ollie(["doctor", &devbox.target()]).run();
+        let out = end.has_status(0).out();
+        assert!(out.contains("noise from"), "{shell} reads no {file}: {out}");
+    }
 }
 
 #[test]
@@ -263,12 +345,16 @@ fn through_a_second_sshd() {
     // It jumps through itself: two connections, one in the other.
     let port = devbox.port();
     devbox.ssh_config(&format!(
-        "Host behind\n HostName ::1\n Port {port}\n User dev\n ProxyCommand {} -W [%h]:%p devbox\n",
+        "Host behind\n HostName ::1\n Port {port}\n User dev\n ProxyJump devbox\n\
+         Host beside\n HostName ::1\n Port {port}\n User dev\n ProxyCommand {} -W [%h]:%p devbox\n",
         devbox.ssh().display()
     ));
-    let end = devbox.ollie(["exec", "behind", "--", "id", "-un"]).run();
-    assert_eq!(end.ok(), "dev\n");
-    assert_eq!(devbox.logged("Accepted publickey"), 2, "{}", devbox.log());
+    for (host, connections) in [("behind", 2), ("beside", 4)] {
+        let end = devbox.ollie(["exec", host, "--", "id", "-un"]).run();
+        assert_eq!(end.ok(), "dev\n", "{host}");
+        let logged = devbox.logged("Accepted publickey");
+        assert_eq!(logged, connections, "{}", devbox.log());
+    }
 }
 
 #[test]

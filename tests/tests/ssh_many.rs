@@ -35,13 +35,21 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
     let Some(world) = World::with_ssh("many hosts") else {
         return;
     };
-    let devbox = world.devbox().start();
-    // Fifty names of one host.
-    let names: Vec<String> = (0..50).map(|number| format!("box{number}")).collect();
-    devbox.ssh_config(&format!(
-        "Host box*\n HostName 127.0.0.1\n Port {}\n User dev\n",
-        devbox.port()
-    ));
+    // Fifty accounts with homes of their own; their number is the same, so that
+    // what is left of them is seen.
+    let devbox = world
+        .devbox()
+        .hook(
+            "uid=$(id -u dev)\nfor i in $(seq 0 49); do\n\
+             echo \"dev$i:x:$uid:$uid::/home/dev$i:/bin/dash\" >>/etc/passwd\n\
+             mkdir /home/dev$i; chown dev /home/dev$i; done\n\
+             for i in $(seq 0 49); do echo \"dev$i:*:19000:0:99999:7:::\" >>/etc/shadow; done",
+        )
+        .start();
+    let port = devbox.port();
+    let names: Vec<String> = (0..50)
+        .map(|i| format!("dev{i}@127.0.0.1:{port}"))
+        .collect();
     let mut args = vec!["deploy".to_owned(), "--json".to_owned()];
     args.extend(names.iter().cloned());
     args.push("127.0.0.1:1".to_owned());
@@ -61,7 +69,10 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
             .as_str()
             .is_some_and(|text| !text.is_empty())
     );
-    assert_eq!(devbox.installed().len(), 1);
+    for i in 0..50 {
+        let platforms = devbox.path("home").join(format!("dev{i}/.cache/ollie"));
+        assert!(platforms.is_dir(), "nothing in {}", platforms.display());
+    }
 }
 
 #[test]

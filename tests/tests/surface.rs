@@ -10,8 +10,10 @@ use serde_json::Value;
 #[test]
 fn what_ollie_cannot_do_has_the_documented_status_and_a_reason() {
     let world = World::ordinary();
-    let table: [(i32, &[&str], &str); 17] = [
+    let table: [(i32, &[&str], &str); 19] = [
         (2, &["exec"], "COMMAND"),
+        (2, &["exec", "uname", "-a"], "olliesrv exec -- uname -a"),
+        (2, &["exec", "uname"], "olliesrv exec -- uname"),
         (2, &["nosuch"], "nosuch"),
         (2, &["exec", "--timeout", "abc", "--", "true"], "abc"),
         (2, &["exec", "--env", "X", "--", "true"], "NAME=VALUE"),
@@ -266,5 +268,31 @@ fn each_shell_accepts_its_completions_and_they_name_every_command() {
         let page = pages.join(format!("olliesrv-{command}.1"));
         let known = command == "help" || std::fs::read_to_string(&page).unwrap().starts_with(".ie");
         assert!(known, "{}", page.display());
+    }
+}
+
+#[test]
+fn policy_show_folds_what_is_not_here_and_all_shows_it() {
+    let world = World::ordinary();
+    let short = world.ollie(["policy", "show"]).run().ok();
+    assert!(
+        short.contains("not on this host; --all shows them"),
+        "{short}"
+    );
+    assert!(!short.contains("\nnot on this host\n"), "{short}");
+    let long = world.ollie(["policy", "show", "--all"]).run().ok();
+    assert!(long.contains("\nnot on this host\n"), "{long}");
+    assert!(long.lines().count() > short.lines().count() + 10);
+}
+
+#[test]
+fn doctors_milliseconds_have_three_places_at_most() {
+    let world = World::ordinary();
+    let end = world.ollie(["doctor", "--json"]).run();
+    let report: Value = serde_json::from_str(&end.out()).unwrap();
+    for check in report["checks"].as_array().unwrap() {
+        let text = check["ms"].to_string();
+        let places = text.split_once('.').map_or(0, |(_, places)| places.len());
+        assert!((1..=3).contains(&places), "{text}");
     }
 }

@@ -80,6 +80,7 @@ pub(crate) async fn spawn_or_attach(
         skip: Vec::new(),
         packing: Packing::Xz,
         modern: true,
+        restricted: false,
         number: 0,
     };
     let mut pause = BUSY_PAUSE;
@@ -89,6 +90,7 @@ pub(crate) async fn spawn_or_attach(
         match attempt.run().await {
             Ok(started) => return Ok(started),
             Err(Trouble::OldSsh(_)) if attempt.modern => attempt.modern = false,
+            Err(Trouble::Restricted(_)) if !attempt.restricted => attempt.restricted = true,
             Err(Trouble::Packing { packing, .. }) => attempt.packing = packing,
             Err(Trouble::Root { root, error }) if attempt.skip.len() < ROOTS_MAX => {
                 attempt.skip.push((root, error.to_string()));
@@ -124,6 +126,8 @@ struct Attempt<'a> {
     packing: Packing,
     /// Whether ssh is believed to know the options of OpenSSH 8.7.
     modern: bool,
+    /// Whether the login shell may not be replaced.
+    restricted: bool,
     number: u32,
 }
 
@@ -146,7 +150,13 @@ impl Attempt<'_> {
             None if self.plan.lease.is_some() => Serve::Lasting,
             None => Serve::Passing,
         };
-        let stage0 = Stage0::new(&boot.mark, self.manifest, &skip.join("\n"), &serve);
+        let stage0 = Stage0::new(
+            &boot.mark,
+            self.manifest,
+            &skip.join("\n"),
+            &serve,
+            self.restricted,
+        );
         let sockets = self.sockets()?;
         let control = sockets.as_ref().map(|sockets| sockets.path(CONTROL));
         (self.tell)(&Step::Connecting);

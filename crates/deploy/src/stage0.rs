@@ -29,7 +29,16 @@ pub(crate) struct Stage0 {
 impl Stage0 {
     /// `word` begins every line of the answer; `skip` are roots that failed, a line
     /// each.
-    pub(crate) fn new(word: &str, manifest: &Manifest, skip: &str, serve: &Serve<'_>) -> Self {
+    ///
+    /// The login shell is replaced, unless it is `restricted`: then it may
+    /// start a program and not become one (rbash(1)).
+    pub(crate) fn new(
+        word: &str,
+        manifest: &Manifest,
+        skip: &str,
+        serve: &Serve<'_>,
+        restricted: bool,
+    ) -> Self {
         let mut wanted = String::new();
         for entry in manifest.files() {
             let arch = entry
@@ -46,7 +55,7 @@ impl Stage0 {
             Serve::Again(socket) => ("serve --lasting", socket.to_string()),
         };
         let mut script = format!(
-            "ollie_n={} ollie_w={} ollie_s={} ollie_g={} ollie_l={}\n",
+            "on={} ow={} os={} og={} ol={}\n",
             quoted(word),
             quoted(wanted.trim_end()),
             quoted(skip),
@@ -55,7 +64,8 @@ impl Stage0 {
         );
         for line in SCRIPT.lines().map(str::trim_start) {
             if !line.starts_with('#') {
-                script.push_str(line);
+                // The host reads it byte by byte.
+                script.push_str(&line.replace("ollie_", "o"));
                 script.push('\n');
             }
         }
@@ -64,8 +74,9 @@ impl Stage0 {
         // there is none, `head` may take more, so nothing follows before the
         // script has answered.
         let size = script.len();
+        let exec = if restricted { "" } else { "exec " };
         let command =
-            format!("exec sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null || head -c {size})\"'");
+            format!("{exec}sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null || head -c {size})\"'");
         Self { command, script }
     }
 }

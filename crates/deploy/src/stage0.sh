@@ -15,22 +15,33 @@ ollie_nl='
 ollie_say() { printf '%s %s\n' "$ollie_n" "$1"; }
 ollie_is() { command -v "$1" >/dev/null 2>&1; }
 
+# Whether group $1 is this user's alone: his own, of his name, and without other members.
+ollie_alone() (
+  [ "$(id -g)" = "$1" ] && n=$(id -un) && [ "$(id -gn)" = "$n" ] || exit 1
+  { getent group "$1" 2>/dev/null || cat /etc/group; } | while IFS=: read -r name key number members; do
+    [ "$number" = "$1" ] || continue
+    case $name:$members in "$n:"|"$n:$n") echo "$key" ;; esac
+    break
+  done | { read -r key && [ -n "$key" ]; }
+)
+
 # Why somebody else could choose what lies in directory $1; nothing if nobody can.
 ollie_open() (
   CDPATH=
   cd -P -- "$1" 2>/dev/null || { echo 'it cannot be entered'; exit; }
-  d=$(pwd -P)
   [ -O . ] || { echo 'it belongs to another user'; exit; }
+  d=$PWD
   set -- "$d"
   while [ "$d" != / ]; do d=${d%/*}; d=${d:-/}; set -- "$@" "$d"; done
   # shellcheck disable=SC2012 # the names are only shown; find is not everywhere
-  ls -ldn -- "$@" 2>&1 | while read -r mode links uid rest; do
-    case $uid in 0|"$ollie_u") ;; *) echo "a part of it belongs to another user: $mode $links $uid $rest"; break ;; esac
+  ls -ldn -- "$@" 2>&1 | while read -r mode links uid gid rest; do
+    case $uid in 0|"$ollie_u") ;; *) echo "a part of it belongs to another user: $mode $links $uid $gid $rest"; break ;; esac
     case $mode in
       ?????????[tT]*) ;;
-      d????w*|d???????w*) echo "others may write: $mode $links $uid $rest"; break ;;
+      d???????w*|d????w*+) echo "others may write: $mode $links $uid $gid $rest"; break ;;
+      d????w*) ollie_alone "$gid" || { echo "its group may write: $mode $links $uid $gid $rest"; break; } ;;
       d*) ;;
-      *) echo "it cannot be looked at: $mode $links $uid $rest"; break ;;
+      *) echo "it cannot be looked at: $mode $links $uid $gid $rest"; break ;;
     esac
   done
 )
@@ -45,11 +56,8 @@ ollie_sum() {
   esac 2>/dev/null
 }
 
-# Whether file $1 is the toolsrv that was promised.
-ollie_right() {
-  [ -f "$1" ] && [ ! -h "$1" ] && [ "$(wc -c <"$1" 2>/dev/null)" -eq "$ollie_size" ] 2>/dev/null || return 1
-  case $(ollie_sum "$1") in "$ollie_sha"*) ;; *) return 1 ;; esac
-}
+# Whether $1 is a file and not a link to one.
+ollie_file() { [ -f "$1" ] && [ ! -h "$1" ]; }
 
 # Whether root $1 is one of those that are not to be used.
 ollie_skip() { case $ollie_nl$ollie_s$ollie_nl in *"$ollie_nl$1$ollie_nl"*) ;; *) return 1 ;; esac; }
@@ -70,7 +78,10 @@ ollie_run() {
   ! ollie_skip "$1" || return 1
   ollie_p=$1/linux-$ollie_a/$ollie_sha/toolsrv
   [ -x "$ollie_p" ] && [ -O "$ollie_p" ] && [ "$ollie_h" != self ] || return 1
-  ollie_right "$ollie_p" && [ -z "$(ollie_open "${ollie_p%/*}")" ] || return 1
+  ollie_file "$ollie_p" || return 1
+  # Both at once; if nothing is wrong with the directories, the sum is the one line.
+  ollie_e=$(ollie_sum "$ollie_p" & ollie_open "${ollie_p%/*}"; wait)
+  case $ollie_e in *"$ollie_nl"*) return 1 ;; "$ollie_sha"*) ;; *) return 1 ;; esac
   ollie_become "$ollie_p"
 }
 
@@ -84,15 +95,14 @@ ollie_try() (
   case $1 in "$HOME"/*) [ -d "$HOME" ] || { echo 'there is no such home directory'; exit; } ;; esac
   [ ! -h "$1" ] || { echo 'it is a symbolic link'; exit; }
   at=$1/linux-$ollie_a
-  e=$(mkdir -p -- "$at" 2>&1) || { echo "${e%%"$ollie_nl"*}"; exit; }
-  e=$(ollie_open "$at"); [ -z "$e" ] || { echo "$e"; exit; }
   t=$at/.staged-$ollie_n
-  e=$(mkdir -- "$t" 2>&1) || { echo "${e%%"$ollie_nl"*}"; exit; }
+  e=$(mkdir -p -- "$t" 2>&1) || { echo "${e%%"$ollie_nl"*}"; exit; }
+  # Nobody knew its name before; in directories that are only ours it is what it was made as.
+  e=$(ollie_open "$t"); [ -z "$e" ] || { rmdir -- "$t" 2>/dev/null; echo "$e"; exit; }
   # A file of the full size shows a full disk or a quota before anything is sent.
   e=$({ ollie_zeros >"$t/toolsrv"; } 2>&1) || { rm -rf -- "$t"; echo "no room for $ollie_size bytes: ${e%%"$ollie_nl"*}"; exit; }
   e=$({ printf '#!/bin/sh\n' >"$t/probe" && chmod 700 "$t/probe" && "$t/probe"; } 2>&1) ||
     { rm -rf -- "$t"; echo "nothing can be executed there: ${e%%"$ollie_nl"*}"; exit; }
-  rm -f -- "$t/probe"
 )
 ollie_zeros() { case $ollie_i in head) head -c "$ollie_size" /dev/zero ;; *) dd if=/dev/zero bs=65536 count=$((ollie_size / 65536 + 1)) ;; esac; }
 
@@ -107,9 +117,13 @@ ollie_install() {
   read -r ollie_k ollie_v ollie_b ollie_c || ollie_v=
   if [ "$ollie_k $ollie_v" != "$ollie_n put" ]; then rm -rf -- "$ollie_t"; exit 1; fi
   ollie_e=$({ ollie_take "$ollie_b" | ollie_unpack "$ollie_c" >"$ollie_f"; } 2>&1)
-  ollie_got=$(wc -c <"$ollie_f" 2>/dev/null)
-  if ! { [ "$ollie_got" -eq "$ollie_size" ] 2>/dev/null && chmod 500 "$ollie_f" && ollie_right "$ollie_f" &&
+  chmod 500 "$ollie_f" 2>/dev/null
+  # A file that tells its own sum must have its size before it is started.
+  if [ "$ollie_h" = self ] && [ "$(wc -c <"$ollie_f")" -ne "$ollie_size" ] 2>/dev/null; then ollie_h=none; fi
+  ollie_x=$(ollie_sum "$ollie_f")
+  if ! { ollie_file "$ollie_f" && [ "${ollie_x%%[!0-9a-f]*}" = "$ollie_sha" ] &&
     ollie_e=$("$ollie_f" --version 2>&1 >/dev/null); }; then
+    ollie_got=$(wc -c <"$ollie_f" 2>/dev/null)
     rm -rf -- "$ollie_t"
     ollie_say "failed $((ollie_got + 0)) of $ollie_size bytes arrived in $1: ${ollie_e%%"$ollie_nl"*}"
     exit 1
@@ -118,7 +132,7 @@ ollie_install() {
   ollie_e=$({
     umask 077
     [ ! -h "$ollie_d" ] || rm -f -- "$ollie_d"
-    mkdir -p -- "$ollie_d" && chmod 700 "$ollie_d"
+    mkdir -- "$ollie_d" 2>/dev/null || chmod 700 "$ollie_d"
     [ ! -d "$ollie_d/toolsrv" ] || rm -rf -- "$ollie_d/toolsrv"
     mv -f -- "$ollie_f" "$ollie_d/toolsrv"
   } 2>&1) || { rm -rf -- "$ollie_t"; ollie_say "failed $ollie_d: ${ollie_e%%"$ollie_nl"*}"; exit 1; }

@@ -12,6 +12,8 @@ pub(crate) enum Trouble {
     Final(Error),
     /// This ssh does not know the newest options.
     OldSsh(Error),
+    /// The login shell may not be replaced.
+    Restricted(Error),
     /// sshd takes no more connections just now.
     Busy(Error),
     /// It did not arrive well; this packing is left to try.
@@ -31,6 +33,7 @@ impl Trouble {
         match self {
             Self::Final(error)
             | Self::OldSsh(error)
+            | Self::Restricted(error)
             | Self::Busy(error)
             | Self::Packing { error, .. }
             | Self::Root { error, .. } => error,
@@ -56,10 +59,16 @@ pub(crate) async fn of_ssh(remote: &Remote, ssh: &mut Ssh, problem: String) -> T
             Found::Other => Trouble::Final(error),
         };
     }
-    Trouble::Final(Error::NoAnswer {
+    let error = Error::NoAnswer {
         target: remote.target.to_string(),
         problem: with_status(problem, status, &said),
-    })
+    };
+    // The word of bash, ksh and zsh, which may be translated; then the person
+    // sees it.
+    match said.contains("exec: restricted") {
+        true => Trouble::Restricted(error),
+        false => Trouble::Final(error),
+    }
 }
 
 enum Found {

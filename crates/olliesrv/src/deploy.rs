@@ -37,7 +37,7 @@ pub(crate) async fn run(options: &DeployOptions) -> Result<u8, Error> {
             let _place = places.acquire_owned().await;
             let began = Instant::now();
             let outcome = one(&there.remote, &there.plan, verbose).await;
-            let ms = began.elapsed().as_secs_f64() * 1000.0;
+            let ms = doctor::milliseconds(began.elapsed());
             (there.name, ms, outcome)
         });
     }

@@ -1,5 +1,5 @@
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ollie_deploy::{SshFailure, Step, Target};
 use ollie_protocol::{Enforced, Exit, Obstacle, SandboxReport, ShellArgs, ToolCall};
@@ -108,13 +108,11 @@ async fn steps(
                 .and_then(|arrival| arrival.fact("tools"))
                 .is_some_and(|tools| tools.starts_with("self"))
             {
-                let found = "there is no sha256sum: toolsrv is sent each time".to_owned();
-                report.add(
-                    "tools",
-                    true,
-                    found,
-                    Some("install coreutils there".to_owned()),
-                )?;
+                let found =
+                    "there is no sha256sum, openssl or busybox, so toolsrv is sent each time; \
+                             with coreutils it would be once"
+                        .to_owned();
+                report.add("tools", true, found, None)?;
             }
             let build = arrival.map_or_else(String::new, |arrival| arrival.build.clone());
             (process, channel, build, base)
@@ -190,11 +188,7 @@ async fn examine_server(
         "kernel",
         landlock.is_ok(),
         landlock.clone().unwrap_or_else(|problem| problem),
-        landlock.is_err().then(|| {
-            "boot with landlock in the kernel's lsm= list, or choose --yolo and run without a \
-             sandbox"
-                .to_owned()
-        }),
+        landlock.is_err().then(|| way_out(&landlock)),
     )?;
     let policy = server.conn.policy::<Value>().await?;
     let enforcement: Option<SandboxReport> = policy
@@ -211,6 +205,19 @@ async fn examine_server(
         report.add("policy", true, found + &notes.collect::<String>(), None)?;
     }
     try_call(server, report).await
+}
+
+/// Only a kernel that has Landlock can be told to use it.
+fn way_out(landlock: &Result<String, String>) -> String {
+    let says = |words| matches!(landlock, Err(problem) if problem.contains(words));
+    let first = if says("disabled at boot") {
+        "boot with landlock in the kernel's lsm= list"
+    } else if says("refuses Landlock") {
+        "in a container, allow the system calls landlock_* in its seccomp profile"
+    } else {
+        "use a kernel with Landlock (Linux 5.13 or later, CONFIG_SECURITY_LANDLOCK)"
+    };
+    format!("{first}, or choose --yolo and run without a sandbox")
 }
 
 /// Runs `true`, which is the whole way of a call.
@@ -280,6 +287,12 @@ pub(crate) fn remedy(error: &Error) -> String {
     .to_owned()
 }
 
+/// To a microsecond: more digits would say nothing.
+pub(crate) fn milliseconds(elapsed: Duration) -> f64 {
+    let microseconds = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
+    f64::from(microseconds) / 1000.0
+}
+
 /// The steps so far, printed as they come unless JSON is wanted.
 struct Report {
     checks: Vec<Check>,
@@ -300,7 +313,7 @@ impl Report {
         let check = Check {
             name,
             ok,
-            ms: self.began.elapsed().as_secs_f64() * 1000.0,
+            ms: milliseconds(self.began.elapsed()),
             found,
             remedy,
         };

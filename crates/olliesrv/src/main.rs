@@ -30,6 +30,7 @@ mod setup;
 mod signals;
 mod stdin;
 mod trust;
+mod usage;
 mod verbose;
 
 use std::process::ExitCode;
@@ -45,7 +46,10 @@ fn main() -> ExitCode {
         let answered = askpass::ask(socket.as_ref(), &question, askpass::kind().as_deref());
         return ExitCode::from(u8::from(!answered));
     }
-    let options = Options::parse();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return usage::wrong(&error, std::env::args_os()),
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -215,6 +215,9 @@ pub(crate) struct ShowOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print also the rules about what is not on this host
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Where it shall hold [default: this machine]
     #[arg(value_name = "HOST")]
     pub(crate) host: Option<Target>,

@@ -25,9 +25,15 @@ pub(crate) async fn show(options: &ShowOptions) -> Result<u8, Error> {
         record: "policy record",
         source,
     };
-    let policy: Policy =
+    let mut policy: Policy =
         serde_json::from_value(understood(record.get("policy"))).map_err(malformed)?;
+    let absent = if options.all { 0 } else { policy.fold_absent() };
     let mut text = policy.to_string();
+    if absent > 0 {
+        text.push_str(&format!(
+            "\n{absent} more rules are about what is not on this host; --all shows them\n"
+        ));
+    }
     match (record.get("enforcement"), record.get("refused")) {
         (Some(report), _) => {
             let report: SandboxReport =

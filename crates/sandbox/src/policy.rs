@@ -61,6 +61,12 @@ impl fmt::Display for Skipped {
 }
 
 impl Policy {
+    /// Takes the rules about what is not on this host out of the text, which
+    /// is mostly about other things; how many there were.
+    pub fn fold_absent(&mut self) -> usize {
+        std::mem::take(&mut self.skipped).len()
+    }
+
     /// The profile it started from.
     #[must_use]
     pub fn profile(&self) -> &str {
