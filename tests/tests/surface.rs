@@ -1,5 +1,4 @@
 //! What the command line says: exit statuses, reports, traces.
-#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -238,7 +237,7 @@ fn what_a_command_prints_steers_no_terminal_through_ollie() {
 #[test]
 fn each_shell_accepts_its_completions_and_they_name_every_command() {
     let world = World::ordinary();
-    let help = world.ollie(&["help"]).run().has_status(0);
+    let help = world.ollie(["help"]).run().has_status(0);
     let listed = help.out();
     let commands: Vec<&str> = listed
         .lines()
@@ -250,18 +249,18 @@ fn each_shell_accepts_its_completions_and_they_name_every_command() {
         .collect();
     assert!(commands.contains(&"exec"), "{listed}");
     for shell in ["bash", "zsh", "fish"] {
-        let end = world.ollie(&["completions", shell]).run().has_status(0);
+        let end = world.ollie(["completions", shell]).run().has_status(0);
         let script = end.out();
         for command in &commands {
             assert!(script.contains(command), "{shell} completes {command}");
         }
-        let file = world.write(&format!("completions.{shell}"), &script);
+        let file = world.write(format!("completions.{shell}"), &script);
         let status = Command::new(shell).arg("-n").arg(file).status().unwrap();
         assert!(status.success(), "{shell} reads its completions");
     }
     let pages = world.home().join("pages");
     let _written = world
-        .ollie(&["man", "--dir", &pages.display().to_string()])
+        .ollie(["man", "--dir", &pages.display().to_string()])
         .run()
         .has_status(0);
     for command in commands {
