@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// What each room may use of ours. Tests and tools for building stand beside
 /// the rooms.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("ninep-rs", &[]),
     ("ollie-protocol", &[]),
     ("ollie-sandbox", &["ollie-protocol"]),
@@ -28,8 +28,19 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     // It reaches hands through a trait of its own, so it needs no client.
     ("ollie-agent", &["ollie-protocol"]),
     (
+        "ollie-sessions",
+        &[
+            "ollie-agent",
+            "ollie-client",
+            "ollie-deploy",
+            "ninep-rs",
+            "ollie-protocol",
+        ],
+    ),
+    (
         "olliesrv",
         &[
+            "ollie-sessions",
             "ollie-agent",
             "ollie-client",
             "ollie-deploy",

@@ -315,6 +315,12 @@ impl ToolsrvConn {
         serde_json::from_slice(&answer).map_err(|source| Error::Malformed { record, source })
     }
 
+    /// Walks to a file of the tree, for whoever passes it on. The walk is on its
+    /// way when this returns.
+    pub fn walk(&self, path: &[&str]) -> (Handle, Pending<Vec<Qid>>) {
+        self.root.walk(path.iter().copied())
+    }
+
     /// Any file of the tree, whole, at most 4 MiB.
     ///
     /// # Errors

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ollie_agent::backends::BackendConfig;
 use ollie_agent::duration;
 use ollie_deploy::{Target, Transport};
 use serde::{Deserialize, Deserializer, de};
@@ -27,6 +28,11 @@ pub(crate) struct Config {
     /// Hosts by the names under which commands know them.
     #[serde(default)]
     pub(crate) remotes: BTreeMap<String, RemoteConfig>,
+    /// The back end of a session that names none.
+    pub(crate) backend: Option<String>,
+    /// Model back ends by their names, beside those that are built in.
+    #[serde(default)]
+    pub(crate) backends: BTreeMap<String, BackendConfig>,
 }
 
 /// What is kept of a host. The command line goes before all of it.

@@ -79,6 +79,38 @@ pub(crate) enum Error {
     /// toolsrv would not do something, or is gone.
     #[error(transparent)]
     Toolsrv(#[from] ollie_client::Error),
+    /// No back end was named, and none is the default.
+    #[error(
+        "no model back end: name one with --backend, or write `backend: NAME` into config.yaml; a \
+         first try without a key is --backend replay:FILE"
+    )]
+    NoBackend,
+    /// A back end cannot be used.
+    #[error("back end {name}: {problem}")]
+    Backend {
+        /// Its name.
+        name: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Sessions could not be kept or made.
+    #[error(transparent)]
+    Sessions(ollie_sessions::Error),
+    /// Another daemon serves.
+    #[error("another olliesrv serves on {0:?}: end it first")]
+    Running(PathBuf),
+    /// No daemon serves.
+    #[error("no olliesrv serves: start one with `olliesrv serve`")]
+    NotRunning,
+    /// The daemon would not do something, or is gone.
+    #[error("the daemon: {0}")]
+    Daemon(#[source] ninep_rs::Error),
+    /// A file that the tree of the daemon does not have.
+    #[error("there is no {0:?} in the tree of sessions")]
+    NoFile(String),
+    /// The session ended.
+    #[error("the session is gone")]
+    SessionGone,
     /// A file of ours on this machine.
     #[error("cannot {action}")]
     Io {

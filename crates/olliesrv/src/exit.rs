@@ -3,10 +3,12 @@
 
 use std::process::ExitCode;
 
+use ollie_agent::TurnEnd;
 use ollie_protocol::{FailureKind, Obstacle, ToolResult};
 
 use crate::error::Error;
 use crate::printable::printable;
+use crate::signals::Wish;
 
 /// Printed below `--help`.
 pub(crate) const HELP: &str = "\
@@ -18,10 +20,13 @@ options; and of ollie itself: 201 no toolsrv could be started, 202 no sandbox, n
 209 another failure, 210 the host cannot be reached or ssh failed, 211 ssh's authentication failed \
 or the host's key is not the known one, 212 toolsrv cannot be put on that host, \
 213 the configuration is wrong, \
-214 ended beyond a limit of the policy.";
+214 ended beyond a limit of the policy, 215 a turn of a session failed, 216 no olliesrv serves, or \
+another one does.";
 
 /// Standard output was closed, as by `head`: 128 and SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
+/// A person left during a turn: never a status of this program.
+pub(crate) const LEFT: u8 = 255;
 /// Ctrl-C: 128 and SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 /// 128 and SIGTERM.
@@ -49,6 +54,9 @@ const NOT_LET_IN: u8 = 211;
 const NO_PLACE: u8 = 212;
 const CONFIG: u8 = 213;
 const LIMIT: u8 = 214;
+/// The last turn of a session failed.
+pub(crate) const TURN_FAILED: u8 = 215;
+const DAEMON: u8 = 216;
 
 /// The status that stands for how a call ended.
 pub(crate) fn of_result(result: &ToolResult) -> u8 {
@@ -67,6 +75,23 @@ pub(crate) fn of_result(result: &ToolResult) -> u8 {
         };
     }
     result.exit.map_or(OTHER, |exit| exit.shell_status())
+}
+
+/// The status that stands for a signal.
+pub(crate) fn of_wish(wish: Wish) -> u8 {
+    match wish {
+        Wish::Interrupt => INTERRUPTED,
+        Wish::Terminate | Wish::HangUp => TERMINATED,
+    }
+}
+
+/// The status that stands for how a turn ended.
+pub(crate) fn of_turn(end: TurnEnd) -> u8 {
+    match end {
+        TurnEnd::Done => 0,
+        TurnEnd::Stopped => INTERRUPTED,
+        TurnEnd::Failed | TurnEnd::Limit => TURN_FAILED,
+    }
 }
 
 /// Prints an error of ours and gives the status that stands for it.
@@ -90,6 +115,12 @@ pub(crate) fn of_error(error: &Error) -> u8 {
         Error::NoLease(_) => REFUSED,
         Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
         Error::Config { .. } | Error::ConfigFile { .. } => CONFIG,
+        Error::NoBackend | Error::Backend { .. } => CONFIG,
+        Error::Running(_) | Error::NotRunning => DAEMON,
+        Error::SessionGone => LOST,
+        Error::Daemon(ninep_rs::Error::Remote(_)) | Error::NoFile(_) => REFUSED,
+        Error::Daemon(_) => LOST,
+        Error::Sessions(_) => OTHER,
         Error::Runtime(_) | Error::Io { .. } => OTHER,
     }
 }

@@ -8,24 +8,36 @@
 
 mod arrival;
 mod askpass;
+mod backends;
 mod call;
+mod chat;
+mod chat_view;
 mod config;
+mod daemon;
 mod deploy;
 mod doctor;
+mod doorway;
 mod error;
+mod events;
 mod exec;
 mod exit;
 mod explain;
+mod fs;
+mod house;
 mod lasting;
+mod line;
 mod manual;
 mod options;
 mod output;
 mod paths;
+mod pieces;
 mod policy;
 mod policy_file;
 mod printable;
 mod project;
 mod remotes;
+mod serve;
+mod session;
 mod setup;
 mod signals;
 mod stdin;
@@ -50,10 +62,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => return usage::wrong(&error, std::env::args_os()),
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match runtime(&options.command) {
         Ok(runtime) => runtime,
         Err(error) => return exit::failed(&error::Error::Runtime(error)),
     };
@@ -74,6 +83,10 @@ fn main() -> ExitCode {
             Command::Reattach(reattach) => lasting::reattach(reattach).await,
             Command::Remotes(remotes) => remotes::list(remotes),
             Command::Config(ConfigCommand::Check) => remotes::check(),
+            Command::Serve(serve) => serve::run(serve).await,
+            Command::Chat(chat) => chat::run(chat).await,
+            Command::Session(command) => session::run(command).await,
+            Command::Fs(command) => fs::run(command).await,
             Command::Completions(options) => manual::completions(options.shell),
             Command::Man(options) => manual::pages(options),
         }
@@ -85,4 +98,19 @@ fn main() -> ExitCode {
     // A thread may be waiting for standard input for ever.
     runtime.shutdown_background();
     code
+}
+
+/// One thread is enough for waiting; whoever keeps sessions also writes to a
+/// disk, for which others must not wait.
+fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+    use tokio::runtime::Builder;
+    let mut builder = match command {
+        Command::Serve(_) | Command::Chat(_) => {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(2);
+            builder
+        }
+        _ => Builder::new_current_thread(),
+    };
+    builder.enable_all().build()
 }

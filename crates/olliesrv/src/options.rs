@@ -36,6 +36,16 @@ pub(crate) enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Serve sessions of agents as a tree of files, until a signal
+    Serve(ServeOptions),
+    /// Talk to an agent
+    Chat(ChatOptions),
+    /// Sessions of the olliesrv that serves
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// The tree of files of the olliesrv that serves
+    #[command(subcommand)]
+    Fs(FsCommand),
     /// Print the completions of a shell, to be loaded by its start file
     Completions(CompletionsOptions),
     /// Print the manual page, or write the pages of all commands into a directory
@@ -88,6 +98,185 @@ pub(crate) struct SessionOptions {
     /// Show every 9P message on standard error, without the data they carry
     #[arg(long = "trace-9p")]
     pub(crate) trace_9p: bool,
+}
+
+/// How sessions reach their toolsrv.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GroundOptions {
+    /// How long another host may take to answer, passwords included [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) answer_timeout: Option<Duration>,
+    /// The ssh program
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        env = "OLLIE_SSH",
+        hide_env_values = true,
+        default_value = "ssh"
+    )]
+    pub(crate) ssh: PathBuf,
+    /// Bundle with the toolsrv to start [default: beside olliesrv, or in ../share/ollie]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OLLIE_BUNDLE",
+        hide_env_values = true
+    )]
+    pub(crate) bundle: Option<PathBuf>,
+}
+
+/// Options of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    #[command(flatten)]
+    pub(crate) ground: GroundOptions,
+    /// Back end of sessions that name none [default: that of config.yaml]
+    #[arg(long, value_name = "NAME|replay:FILE")]
+    pub(crate) backend: Option<String>,
+    /// Model of sessions that name none [default: that of the back end]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+/// What a new session is set to.
+#[derive(Debug, Args)]
+pub(crate) struct NewSessionOptions {
+    /// Its name [default: a fresh one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Directory to work in [default: the present one; on another host, the home directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Where its tools run: [user@]host[:port], an alias of ssh_config, or a remote of config.yaml
+    /// [default: this machine]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) remote: Option<String>,
+    /// Model back end, or a recording [default: that of config.yaml]
+    #[arg(long, value_name = "NAME|replay:FILE")]
+    pub(crate) backend: Option<String>,
+    /// Model [default: that of the back end]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Agent: a file of the directory agents, without .json [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Profile that the policy starts from [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Which way 9P goes to another host: auto, stdio, forward [default: auto]
+    #[arg(long, value_name = "WAY")]
+    pub(crate) transport: Option<String>,
+    /// Grant what the project's .ollie-sandbox.yaml asks for, if the SHA-256 of the file is this one
+    #[arg(long, value_name = "SHA256")]
+    pub(crate) trust_project: Option<String>,
+    /// Run without any sandbox: every command may do what you may do
+    #[arg(long)]
+    pub(crate) yolo: bool,
+}
+
+/// Options of `chat`.
+#[derive(Debug, Args)]
+pub(crate) struct ChatOptions {
+    #[command(flatten)]
+    pub(crate) new: NewSessionOptions,
+    #[command(flatten)]
+    pub(crate) ground: GroundOptions,
+    /// Go on with this session instead of making one
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "cwd", "remote", "backend",
+        "model", "agent", "profile", "transport", "trust_project", "yolo"])]
+    pub(crate) session: Option<String>,
+}
+
+/// What can be done with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Make a session and print its name
+    New(NewSessionOptions),
+    /// List sessions: name, state, directory, back end, model, host
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a session a prompt
+    Send {
+        /// Its name
+        session: String,
+        /// The prompt, words joined by spaces [default: standard input]
+        prompt: Vec<String>,
+        /// Print the chat until the turn is over; status 215 if it failed, 130 if it was stopped
+        #[arg(short, long)]
+        wait: bool,
+    },
+    /// Print what is said in a session, as it is said
+    Tail {
+        /// Its name
+        session: String,
+        /// From the beginning
+        #[arg(long)]
+        from_start: bool,
+    },
+    /// Stop what a session does; what is finished stays
+    Stop {
+        /// Its name
+        session: String,
+    },
+    /// End sessions and forget them
+    Rm {
+        /// Their names
+        #[arg(required = true)]
+        sessions: Vec<String>,
+    },
+}
+
+/// What can be done with files of the tree.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FsCommand {
+    /// List a directory
+    Ls {
+        /// With modes and lengths
+        #[arg(short, long)]
+        long: bool,
+        /// The directory [default: the root]
+        path: Option<String>,
+    },
+    /// Print a file; of a log, what is there now
+    Read {
+        /// The file
+        path: String,
+    },
+    /// Write a file in one piece, and print what it answers
+    Write {
+        /// The file
+        path: String,
+        /// What to write [default: standard input]
+        text: Option<String>,
+    },
+    /// Print what is added to a file, as it is added
+    Tail {
+        /// The file
+        path: String,
+        /// From the beginning
+        #[arg(long)]
+        from_start: bool,
+    },
+    /// Print what is known of a file
+    Stat {
+        /// The file
+        path: String,
+    },
+    /// Remove a session's directory, which ends it
+    Rm {
+        /// The directory
+        path: String,
+    },
+    /// Rename a session's directory
+    Mv {
+        /// The directory
+        path: String,
+        /// Its new name
+        name: String,
+    },
 }
 
 /// How a call is run.

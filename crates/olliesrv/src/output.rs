@@ -84,6 +84,14 @@ pub(crate) fn print(text: &str) -> Result<(), crate::error::Error> {
     })
 }
 
+/// Prints bytes on standard output, as they are.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), crate::error::Error> {
+    write(Stream::Stdout, bytes).map_err(|source| crate::error::Error::Io {
+        action: "write to standard output",
+        source,
+    })
+}
+
 /// Prints a line on standard error, for the person.
 pub(crate) fn note(line: &str) {
     // If standard error is closed there is nobody to tell.

@@ -15,6 +15,8 @@ pub(crate) struct Paths {
     pub(crate) state: PathBuf,
     /// `$XDG_RUNTIME_DIR`, or `/tmp`: sockets, whose paths have to be short.
     pub(crate) runtime: PathBuf,
+    /// The directory of the daemon's socket.
+    pub(crate) doorway: PathBuf,
     /// Places where a bundle is looked for, in order.
     pub(crate) bundles: Vec<PathBuf>,
 }
@@ -45,6 +47,7 @@ impl Paths {
             config: base("XDG_CONFIG_HOME", ".config", "configuration")?,
             state: base("XDG_STATE_HOME", ".local/state", "state")?,
             runtime: absolute("XDG_RUNTIME_DIR").unwrap_or_else(|| "/tmp".into()),
+            doorway: crate::doorway::directory(absolute("XDG_RUNTIME_DIR")),
             bundles,
         })
     }

@@ -64,7 +64,7 @@ fn target(name: &str, remote: &RemoteConfig) -> String {
         .map_or_else(|| name.to_owned(), ToString::to_string)
 }
 
-fn record((name, remote): (&String, &RemoteConfig)) -> Value {
+pub(crate) fn record((name, remote): (&String, &RemoteConfig)) -> Value {
     json!({
         "name": name,
         "target": target(name, remote),

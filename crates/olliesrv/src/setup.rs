@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ollie_client::{Call, ToolsrvConn};
 use ollie_deploy::{
-    Channel, Installed, Leases, Place, Plan, Process, ProcessKeeper, Remote, Step, Target,
+    Askpass, Channel, Installed, Leases, Place, Plan, Process, ProcessKeeper, Remote, Step, Target,
 };
 use ollie_protocol::{CallId, Nonce, Octets, ToolCall, auth};
 use ollie_sandbox::{Layer, Layered, Links, MAX_POLICY_BYTES, Source, read_plain};
@@ -19,7 +19,7 @@ use crate::trust::Trusted;
 use crate::verbose::Verbose;
 
 /// The name under which the command line attaches.
-const AGENT: &str = "cli";
+pub(crate) const AGENT: &str = "cli";
 
 /// The profile that policies start from.
 pub(crate) const PROFILE: &str = "default";
@@ -186,6 +186,27 @@ async fn connect_and_call(
     }
 }
 
+/// Where a session runs that is started later, on this machine or on `host`,
+/// what is started there, and what its project's file is laid on.
+pub(crate) fn place(
+    options: &SessionOptions,
+    host: Option<&Target>,
+    askpass: Option<Askpass>,
+) -> Result<(Place, Plan, Base), Error> {
+    let paths = own_paths()?;
+    match host {
+        Some(host) => {
+            let mut there = There::new(options, host, &paths)?;
+            there.remote.askpass = askpass;
+            Ok((Place::There(Box::new(there.remote)), there.plan, there.base))
+        }
+        None => {
+            let (plan, base) = plan_here(options, &paths)?;
+            Ok((Place::Here(paths.cache), plan, base))
+        }
+    }
+}
+
 /// A session on another host: how to go there, and what to start.
 #[derive(Debug)]
 pub(crate) struct There {
@@ -272,17 +293,8 @@ pub(crate) fn setup_lasting(
         None => None,
     };
     let leases = Leases::new(paths.leases());
-    let (place, mut plan, base) = match host {
-        Some(host) => {
-            let mut there = There::new(options, host, &paths)?;
-            there.remote.askpass = asker.as_ref().map(Asker::askpass);
-            (Place::There(Box::new(there.remote)), there.plan, there.base)
-        }
-        None => {
-            let (plan, base) = plan_here(options, &paths)?;
-            (Place::Here(paths.cache), plan, base)
-        }
-    };
+    let askpass = asker.as_ref().map(Asker::askpass);
+    let (place, mut plan, base) = self::place(options, host, askpass)?;
     plan.lease = Some(time);
     if let Some(name) = name {
         name.clone_into(&mut plan.session);

@@ -1,0 +1,239 @@
+//! `olliesrv chat`: a person and an agent, on a terminal or between pipes.
+
+use std::sync::Arc;
+
+use ninep_rs::OpenMode;
+use ollie_agent::{Event, TurnEnd};
+use ollie_sessions::{SessionId, Sessions, Settings, Tree};
+use tokio::time::{Duration, timeout};
+
+use crate::askpass::Asker;
+use crate::chat_view::View;
+use crate::daemon::Daemon;
+use crate::error::Error;
+use crate::events::Events;
+use crate::line::{Line, Lines};
+use crate::options::ChatOptions;
+use crate::signals::{Signals, Wish};
+use crate::{exit, house, output, session, setup};
+
+/// How long what was stopped may take to say so.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What lines that begin with a slash do.
+const HELP: &str = "/quit leaves; /stop, /clear, /compact, /model M and every other word of the \
+                    session's ctl; // begins a prompt with a slash";
+
+/// Talks until the person leaves.
+pub(crate) async fn run(options: &ChatOptions) -> Result<u8, Error> {
+    let mut signals = Signals::new()?;
+    let (daemon, own) = match Daemon::find().await? {
+        Some(daemon) => (daemon, None),
+        None => {
+            let own = Own::new(options)?;
+            (own.daemon().await?, Some(own))
+        }
+    };
+    let (name, fresh) = match &options.session {
+        Some(name) => (name.clone(), false),
+        None => (daemon.make(session::settings(&options.new)?).await?, true),
+    };
+    let mut chat = Chat::open(&daemon, name, !fresh).await?;
+    let talked = chat.talk(&mut signals).await;
+    let unused = fresh && !chat.spoken;
+    if unused {
+        // Nobody comes back to a session in which nothing was said.
+        if let Ok(directory) = daemon.walk(&format!("session/{}", chat.session)).await {
+            let _ = directory.remove().await;
+        }
+    }
+    if let Some(own) = own {
+        tokio::select! {
+            () = own.sessions.end() => {}
+            _ = signals.next() => {}
+        }
+    }
+    let status = talked?;
+    if !unused && chat.view.is_terminal() {
+        output::note(&format!(
+            "the session is kept: olliesrv chat --session {}",
+            chat.session
+        ));
+    }
+    Ok(status)
+}
+
+/// Sessions of this process, where no daemon serves.
+struct Own {
+    sessions: Arc<Sessions>,
+    /// It lives as long as ssh may have questions.
+    _asker: Option<Asker>,
+}
+
+impl Own {
+    fn new(options: &ChatOptions) -> Result<Self, Error> {
+        let asker = Asker::start(&setup::own_paths()?.runtime)?;
+        let askpass = asker.as_ref().map(Asker::askpass);
+        let house = house::house(&options.ground, Settings::default(), askpass)?;
+        let sessions = Sessions::new(house);
+        if let Some(name) = &options.session {
+            let id = SessionId::new(name.as_str()).map_err(Error::Sessions)?;
+            sessions.restore_one(&id).map_err(Error::Sessions)?;
+        }
+        Ok(Self {
+            sessions,
+            _asker: asker,
+        })
+    }
+
+    async fn daemon(&self) -> Result<Daemon, Error> {
+        Daemon::own(Tree::new(Arc::clone(&self.sessions))).await
+    }
+}
+
+/// One conversation.
+struct Chat<'d> {
+    daemon: &'d Daemon,
+    session: String,
+    events: Events,
+    view: View,
+    /// Whether a prompt was given.
+    spoken: bool,
+}
+
+impl<'d> Chat<'d> {
+    async fn open(daemon: &'d Daemon, session: String, resumed: bool) -> Result<Self, Error> {
+        let events = Events::from_now(daemon, &session).await?;
+        let view = View::new();
+        if resumed && view.is_terminal() {
+            view.last(&daemon.text(&format!("session/{session}/chat")).await?)?;
+        }
+        Ok(Self {
+            daemon,
+            session,
+            events,
+            view,
+            spoken: false,
+        })
+    }
+
+    async fn talk(&mut self, signals: &mut Signals) -> Result<u8, Error> {
+        self.settle(signals).await?;
+        let mut lines = Lines::start(&setup::own_paths()?.state)?;
+        let mut status = 0;
+        loop {
+            let line = tokio::select! {
+                line = lines.next() => line?,
+                wish = signals.next() => return Ok(exit::of_wish(wish)),
+            };
+            let text = match line {
+                Line::Text(text) => text,
+                Line::End => return Ok(status),
+            };
+            match text.strip_prefix('/') {
+                Some("quit") => return Ok(status),
+                Some("help") => output::note(HELP),
+                Some(prompt) if prompt.starts_with('/') => {
+                    status = self.turn(prompt.to_owned(), signals).await?;
+                }
+                Some(command) => self.order("ctl", command).await?,
+                None if text.trim().is_empty() => {}
+                None => status = self.turn(text, signals).await?,
+            }
+            if status == exit::LEFT {
+                return Ok(exit::INTERRUPTED);
+            }
+        }
+    }
+
+    /// Waits until another host is connected, because ssh may ask something.
+    async fn settle(&mut self, signals: &mut Signals) -> Result<(), Error> {
+        let path = format!("session/{}", self.session);
+        let wait = self
+            .daemon
+            .open(&format!("{path}/wait"), OpenMode::READ)
+            .await?;
+        while self.daemon.text(&format!("{path}/state")).await?.trim() == "connecting" {
+            self.view.state("connecting")?;
+            tokio::select! {
+                changed = wait.read(0, 256) => { changed.map_err(Error::Daemon)?; }
+                _ = signals.next() => return Ok(()),
+            }
+        }
+        // What was told meanwhile.
+        while let Ok(Ok(Some(event))) = timeout(Duration::ZERO, self.events.next()).await {
+            self.view.show(&event)?;
+        }
+        Ok(())
+    }
+
+    /// Writes an order; a refusal is for the person and no end.
+    async fn order(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        let path = format!("session/{}/{file}", self.session);
+        match self.daemon.write(&path, text.to_owned().into()).await {
+            Ok(_) => Ok(()),
+            Err(Error::Daemon(ninep_rs::Error::Remote(refused))) => {
+                output::complain(&crate::printable::printable(&refused));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One prompt and everything up to its end. The first Ctrl-C stops it, the
+    /// second leaves.
+    async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<u8, Error> {
+        let path = format!("session/{}/prompt", self.session);
+        if let Err(error) = self.daemon.write(&path, prompt.clone().into()).await {
+            if let Error::Daemon(ninep_rs::Error::Remote(refused)) = &error {
+                output::complain(&crate::printable::printable(refused));
+                return Ok(exit::TURN_FAILED);
+            }
+            return Err(error);
+        }
+        self.spoken = true;
+        let mut begun = false;
+        let mut stopped = false;
+        loop {
+            let event = tokio::select! {
+                event = self.events.next() => event?,
+                wish = signals.next() => {
+                    if stopped || wish != Wish::Interrupt {
+                        return Ok(exit::LEFT);
+                    }
+                    stopped = true;
+                    self.stop().await?;
+                    continue;
+                }
+            };
+            let Some(event) = event else {
+                return Err(Error::SessionGone);
+            };
+            match event {
+                Event::User { text } if text == prompt && !begun => begun = true,
+                event => {
+                    self.view.show(&event)?;
+                    if let (Event::Turn { outcome }, true) = (&event, begun) {
+                        return Ok(exit::of_turn(*outcome));
+                    }
+                    // It was stopped before it had begun.
+                    if let (
+                        Event::Turn {
+                            outcome: TurnEnd::Stopped,
+                        },
+                        true,
+                    ) = (&event, stopped)
+                    {
+                        return Ok(exit::INTERRUPTED);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn stop(&mut self) -> Result<(), Error> {
+        let stopping = self.order("ctl", "stop");
+        // A daemon that does not answer must not keep the person here.
+        timeout(PATIENCE, stopping).await.unwrap_or(Ok(()))
+    }
+}

@@ -1,0 +1,70 @@
+//! A session's events, as a client reads them.
+
+use bytes::Bytes;
+use ninep_rs::{Handle, OpenMode, Pending};
+use ollie_agent::{Event, TurnEnd};
+
+use crate::daemon::Daemon;
+use crate::error::Error;
+
+/// Reads the file `events` from where it ended when this was made.
+pub(crate) struct Events {
+    file: Handle,
+    most: u32,
+    at: u64,
+    buffer: Vec<u8>,
+    reading: Option<Pending<Bytes>>,
+}
+
+impl Events {
+    /// What happens from now on.
+    pub(crate) async fn from_now(daemon: &Daemon, session: &str) -> Result<Self, Error> {
+        let path = format!("session/{session}/events");
+        let file = daemon.open(&path, OpenMode::READ).await?;
+        let at = file.stat().await.map_err(Error::Daemon)?.length;
+        Ok(Self {
+            file,
+            most: daemon.max_data(),
+            at,
+            buffer: Vec::new(),
+            reading: None,
+        })
+    }
+
+    /// The next event; `None` when the session is gone. Nothing is lost if
+    /// this is dropped while it waits. What this version does not know is
+    /// passed over.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            while let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                if let Ok(event) = serde_json::from_slice(&line) {
+                    return Ok(Some(event));
+                }
+            }
+            let (file, at, most) = (&self.file, self.at, self.most);
+            let reading = self.reading.get_or_insert_with(|| file.read(at, most));
+            let piece = reading.await;
+            self.reading = None;
+            let piece = piece.map_err(Error::Daemon)?;
+            if piece.is_empty() {
+                return Ok(None);
+            }
+            self.at += piece.len() as u64;
+            self.buffer.extend_from_slice(&piece);
+        }
+    }
+
+    /// Waits for the turn of this prompt, and for its end.
+    pub(crate) async fn end_of(&mut self, prompt: &str) -> Result<TurnEnd, Error> {
+        let mut begun = false;
+        while let Some(event) = self.next().await? {
+            match event {
+                Event::User { text } if text == prompt => begun = true,
+                Event::Turn { outcome } if begun => return Ok(outcome),
+                _ => {}
+            }
+        }
+        Err(Error::SessionGone)
+    }
+}

@@ -1,0 +1,144 @@
+//! Lines that a person or a pipe gives, read on a thread of its own.
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+use tokio::sync::mpsc;
+
+use crate::error::Error;
+use crate::output;
+
+/// The longest line of a pipe, bytes.
+const LINE_MAX: u64 = 16 * 1024 * 1024;
+/// Lines that are remembered.
+const HISTORY_MAX: usize = 1000;
+
+/// What was given.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// A line, without its end.
+    Text(String),
+    /// There are no more.
+    End,
+}
+
+/// Lines, one each time it is asked for: meanwhile nobody reads.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    ask: std::sync::mpsc::Sender<()>,
+    given: mpsc::Receiver<Result<Line, Error>>,
+    asked: bool,
+}
+
+impl Lines {
+    /// On a terminal with a line editor, whose history is kept in `state`.
+    pub(crate) fn start(state: &Path) -> Result<Self, Error> {
+        let (ask, asked) = std::sync::mpsc::channel();
+        let (give, given) = mpsc::channel(1);
+        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        if terminal {
+            let mut editor = Person::new(state)?;
+            std::thread::spawn(move || {
+                while asked.recv().is_ok() {
+                    if give.blocking_send(editor.line()).is_err() {
+                        return;
+                    }
+                }
+            });
+        } else {
+            std::thread::spawn(move || {
+                while asked.recv().is_ok() {
+                    if give.blocking_send(piped()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            ask,
+            given,
+            asked: false,
+        })
+    }
+
+    /// The next line. If this is dropped while it waits, the next call gets
+    /// the line.
+    pub(crate) async fn next(&mut self) -> Result<Line, Error> {
+        if !self.asked {
+            self.asked = self.ask.send(()).is_ok();
+        }
+        let line = self.given.recv().await.unwrap_or(Ok(Line::End));
+        self.asked = false;
+        line
+    }
+}
+
+/// A line of a pipe.
+fn piped() -> Result<Line, Error> {
+    let mut line = Vec::new();
+    let mut input = std::io::Read::take(std::io::stdin().lock(), LINE_MAX);
+    let read = input.read_until(b'\n', &mut line).map_err(failed)?;
+    if read == 0 {
+        return Ok(Line::End);
+    }
+    if line.ends_with(b"\n") {
+        line.pop();
+    }
+    String::from_utf8(line)
+        .map(Line::Text)
+        .map_err(|_| Error::Usage("standard input is not UTF-8 text".to_owned()))
+}
+
+/// A person at a terminal.
+struct Person {
+    editor: Editor<(), FileHistory>,
+    history: PathBuf,
+}
+
+impl Person {
+    fn new(state: &Path) -> Result<Self, Error> {
+        let config = Config::builder()
+            .max_history_size(HISTORY_MAX)
+            .map_err(|error| broken(&error))?
+            .auto_add_history(true)
+            .build();
+        let mut editor = Editor::with_config(config).map_err(|error| broken(&error))?;
+        let history = state.join("chat_history");
+        // There is none yet, the first time.
+        let _ = editor.load_history(&history);
+        Ok(Self { editor, history })
+    }
+
+    fn line(&mut self) -> Result<Line, Error> {
+        let mut interrupted = false;
+        loop {
+            match self.editor.readline("> ") {
+                Ok(text) => {
+                    let _ = self.editor.append_history(&self.history);
+                    return Ok(Line::Text(text));
+                }
+                Err(ReadlineError::Interrupted) if interrupted => return Ok(Line::End),
+                Err(ReadlineError::Interrupted) => {
+                    interrupted = true;
+                    output::note("Ctrl-C again, or Ctrl-D, leaves");
+                }
+                Err(ReadlineError::Eof) => return Ok(Line::End),
+                Err(error) => return Err(broken(&error)),
+            }
+        }
+    }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::Io {
+        action: "read standard input",
+        source,
+    }
+}
+
+fn broken(error: &ReadlineError) -> Error {
+    failed(std::io::Error::other(error.to_string()))
+}

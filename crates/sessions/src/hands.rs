@@ -1,0 +1,174 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use ollie_agent::{CallEnd, Chunk, Hands, HandsError, ModelCall, Outcome, ShellEnd, ToolDef};
+use ollie_client::CallEvent;
+use ollie_deploy::Kept;
+use ollie_protocol::{CallId, Stream, ToolCall, ToolResult};
+
+use crate::catalogue::catalogue;
+use crate::link::{Link, chain};
+use crate::outcome::call_end;
+
+/// The hands of a session: its toolsrv.
+pub(crate) struct SessionHands {
+    link: Arc<Link>,
+    /// Makes ids that toolsrv has not seen: those of a model start anew when
+    /// its history is cleared.
+    count: AtomicU64,
+}
+
+/// Why a call has no result.
+enum Lost {
+    /// It was not begun.
+    NotMade(String),
+    /// Its outcome is not known.
+    Unknown(String),
+}
+
+impl SessionHands {
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        Self {
+            link,
+            count: AtomicU64::new(1),
+        }
+    }
+
+    async fn connected(&self) -> Result<Kept, HandsError> {
+        match self.link.get().await {
+            Ok((kept, _)) => Ok(kept),
+            Err(error) => Err(HandsError {
+                message: error.to_string(),
+            }),
+        }
+    }
+
+    /// An id of toolsrv for a call of the model.
+    fn id(&self, wanted: &str) -> Result<CallId, String> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let word: String = wanted
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c))
+            .take(40)
+            .collect();
+        CallId::new(format!("c{count}-{word}")).map_err(|error| error.to_string())
+    }
+
+    async fn make(
+        &self,
+        call: &ToolCall,
+        stdin: Option<Bytes>,
+        output: &mut (dyn FnMut(Chunk) + Send),
+    ) -> Result<ToolResult, Lost> {
+        let kept = self
+            .connected()
+            .await
+            .map_err(|error| Lost::NotMade(error.message))?;
+        let not_made = |error: &dyn std::error::Error| Lost::NotMade(chain(error));
+        let mut running = kept.conn().call(call).map_err(|error| not_made(&error))?;
+        let mut feeding = tokio::task::JoinSet::new();
+        if let Some(data) = stdin {
+            let mut to = running.stdin();
+            feeding.spawn(async move {
+                // A command need not read what it is given.
+                if to.write(data).await.is_ok() {
+                    let _ = to.end().await;
+                }
+            });
+        }
+        loop {
+            let event = tokio::select! {
+                event = running.next() => event,
+                quiet = kept.silence() => {
+                    self.link.abandon(&kept).await;
+                    return Err(Lost::Unknown(format!(
+                        "the host was silent for {} s",
+                        quiet.as_secs()
+                    )));
+                }
+            };
+            match event {
+                Ok(Some(CallEvent::Output { stream, data })) => output(Chunk { stream, data }),
+                Ok(Some(CallEvent::Notice { text })) => output(Chunk {
+                    stream: Stream::Stderr,
+                    data: format!("{text}\n").into(),
+                }),
+                Ok(Some(CallEvent::Started { .. })) => {}
+                Ok(Some(CallEvent::Result(result))) => return Ok(*result),
+                Ok(None) => return Err(Lost::Unknown("there was no result".to_owned())),
+                Err(ollie_client::Error::Refused(reason)) => return Err(Lost::NotMade(reason)),
+                Err(error) => return Err(Lost::Unknown(chain(&error))),
+            }
+        }
+    }
+}
+
+impl Hands for SessionHands {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<ToolDef>, HandsError>> {
+        Box::pin(async {
+            self.connected().await?;
+            Ok(catalogue())
+        })
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: &'a ModelCall,
+        output: &'a mut (dyn FnMut(Chunk) + Send),
+    ) -> BoxFuture<'a, CallEnd> {
+        Box::pin(async move {
+            let made = match (self.id(&call.id), call.object()) {
+                (Ok(id), Ok(arguments)) => {
+                    let mut made = ToolCall::new(id, &call.name);
+                    made.args = arguments;
+                    made
+                }
+                (Err(problem), _) | (_, Err(problem)) => return Outcome::error(problem).into(),
+            };
+            match self.make(&made, None, output).await {
+                Ok(result) => call_end(&result),
+                Err(Lost::NotMade(reason)) => Outcome::error(reason).into(),
+                Err(Lost::Unknown(reason)) => Outcome::error(format!(
+                    "the connection was lost during the call, its outcome is unknown and it is \
+                     not made again: {reason}"
+                ))
+                .into(),
+            }
+        })
+    }
+
+    fn shell<'a>(
+        &'a self,
+        command: &'a str,
+        stdin: Bytes,
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<ShellEnd, HandsError>> {
+        Box::pin(async move {
+            let failed = |message| HandsError { message };
+            let mut call = ToolCall::new(self.id("hook").map_err(failed)?, "shell");
+            call.args.insert("code".to_owned(), command.into());
+            call.stdin = true;
+            call.timeout_ms = Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+            let mut said = [Vec::new(), Vec::new()];
+            let result = self
+                .make(&call, Some(stdin), &mut |chunk: Chunk| {
+                    let to = &mut said[usize::from(chunk.stream == Stream::Stderr)];
+                    to.extend_from_slice(&chunk.data);
+                })
+                .await
+                .map_err(|(Lost::NotMade(reason) | Lost::Unknown(reason))| failed(reason))?;
+            let [stdout, stderr] = said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            Ok(ShellEnd {
+                status: match result.timed_out {
+                    true => None,
+                    false => result.exit.map(ollie_protocol::Exit::shell_status),
+                },
+                stdout,
+                stderr,
+            })
+        })
+    }
+}

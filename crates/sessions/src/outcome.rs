@@ -1,0 +1,66 @@
+use ollie_agent::{CallEnd, Facts, Outcome};
+use ollie_protocol::{Denial, Enforced, ToolResult};
+
+/// A result as the model and the session's events are told.
+pub(crate) fn call_end(result: &ToolResult) -> CallEnd {
+    let mut content = result.content.clone();
+    for sentence in sentences(result) {
+        if !content.is_empty() && !content.ends_with('\n') {
+            content.push('\n');
+        }
+        content.push_str(&format!("[{sentence}]"));
+    }
+    CallEnd {
+        outcome: Outcome {
+            content,
+            is_error: !result.ok,
+        },
+        facts: Facts {
+            exit: result.exit.map(ollie_protocol::Exit::shell_status),
+            duration_ms: Some(result.duration_ms),
+            degraded: result.sandbox.degraded.clone(),
+            same_as: None,
+        },
+    }
+}
+
+/// What the output itself does not say.
+fn sentences(result: &ToolResult) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(failure) = &result.failure {
+        all.push(failure.message.clone());
+    }
+    if result.timed_out {
+        let ms = result.duration_ms;
+        all.push(format!("time is up after {ms} ms; the command was ended"));
+    } else if result.cancelled {
+        all.push("the call was ended early".to_owned());
+    } else if let Some(exit) = result.exit
+        && !result.ok
+    {
+        all.push(format!("exit status {}", exit.shell_status()));
+    }
+    if let Some(cut) = &result.truncation {
+        all.push(format!(
+            "{} of {} bytes are shown; the rest can be read in {}",
+            cut.kept, cut.total, cut.rest
+        ));
+    }
+    all.extend(result.sandbox.denied.iter().map(denied));
+    if result.sandbox.enforced == Enforced::None {
+        all.push("it ran without a sandbox, as the person chose".to_owned());
+    }
+    all
+}
+
+/// So that the model does not guess, and can ask the person.
+fn denied(denial: &Denial) -> String {
+    let mut text = format!(
+        "the sandbox policy does not allow to {} {}",
+        denial.operation, denial.target
+    );
+    if let Some(line) = &denial.allow {
+        text.push_str(&format!("; the person can allow it: {line}"));
+    }
+    text
+}
