@@ -15,7 +15,8 @@ const TAIL: u64 = 20_000;
 /// each token, which is about half of it.
 const TRANSCRIPT: usize = 400_000;
 
-/// Bytes of a summary.
+/// Bytes of a summary, and a quarter of the context at most: four bytes are
+/// about a token.
 const SUMMARY: usize = 64 * 1024;
 
 /// A summary that is being made.
@@ -147,7 +148,9 @@ impl Machine {
             self.fail_compaction(compaction, "the summary was cut short: raise maxTokens");
             return;
         }
-        let text = cut_middle(compaction.draft.text.trim().to_owned(), SUMMARY);
+        let window = self.config.context_window.map(usize::try_from);
+        let most = window.and_then(Result::ok).unwrap_or(SUMMARY).min(SUMMARY);
+        let text = cut_middle(compaction.draft.text.trim().to_owned(), most);
         let before = self.history.len();
         match self
             .history

@@ -109,8 +109,10 @@ impl Machine {
         let (tokens, window) = (self.context_tokens(), self.config.context_window);
         let percent = window.map_or(0, |window| tokens.saturating_mul(100) / window.max(1));
         if wanted || (percent >= COMPACT_AT && self.turn.may_compact()) {
-            if self.begin_compaction(After::Ask).is_ok() {
-                return;
+            match self.begin_compaction(After::Ask) {
+                Ok(()) => return,
+                Err(error) if wanted => self.info(error.to_string()),
+                Err(_) => {}
             }
         } else if percent >= WARN_AT && !self.warned {
             self.warned = true;

@@ -192,6 +192,34 @@ async fn a_person_compacts_and_clears() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_summary_is_cut_to_a_quarter_of_the_context() {
+    let mut world = world([says("one"), says(&"s".repeat(5000))], small(400));
+    world.turn("first").await;
+    world.agent.compact().unwrap();
+    world
+        .until(|it| matches!(it, Event::Info { text } if text.contains("compacted from")))
+        .await;
+    let summary = &world.history()[0];
+    let half = "s".repeat(200);
+    let expected = format!("summary: {half}\n[4600 bytes are left out here]\n{half}");
+    assert_eq!(*summary, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_compacted_in_a_turn_is_told() {
+    let slow = Answer::Stream(vec![
+        Step::Wait(Duration::from_secs(9)),
+        text("ok"),
+        stop(StopReason::End),
+    ]);
+    let mut world = world([slow], config());
+    world.agent.prompt("go").unwrap();
+    world.agent.compact().unwrap();
+    assert_eq!(world.turn_end().await, TurnEnd::Done);
+    assert!(world.told().contains("too short to be compacted"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_in_a_compaction_leaves_the_history_as_it_was() {
     let slow = Answer::Stream(vec![
         text("S"),
