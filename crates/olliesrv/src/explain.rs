@@ -32,6 +32,14 @@ pub(crate) fn explain(result: &ToolResult, verbose: bool, file: &Path) {
     for denial in &result.sandbox.denied {
         say(&sentence(denial, &result.sandbox.profile, file));
     }
+    let sandbox = &result.sandbox;
+    if sandbox.unexplained && !sandbox.degraded.is_empty() {
+        say(&format!(
+            "something was refused, and neither a rule nor mode bits explain it. What is different \
+             in a sandbox on this kernel: {}. With --yolo it shows whether it was the sandbox",
+            sandbox.degraded.join("; ")
+        ));
+    }
     if verbose || !result.sandbox.denied.is_empty() {
         result.sandbox.notes.iter().for_each(|text| say(text));
     }

@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let output = child.wait_with_output()?;
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
-        for denial in policy.denials(&argv, &cwd, &output.stderr) {
+        for denial in policy.denials(&argv, &cwd, &output.stderr).denials {
             eprintln!("{denial:?}");
         }
     }

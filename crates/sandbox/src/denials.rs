@@ -16,6 +16,16 @@ const MAX_DENIALS: usize = 8;
 const MAX_LINES: usize = 200;
 const MAX_BYTES: usize = 64 * 1024;
 
+/// What can be told about a failed call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// What the policy does not allow.
+    pub denials: Vec<Denial>,
+    /// Whether a message says that something was refused, and neither a rule
+    /// nor mode bits explain it.
+    pub unexplained: bool,
+}
+
 impl Policy {
     /// Explains a failed call: which of the paths in its arguments and its
     /// error messages the policy does not allow.
@@ -25,40 +35,40 @@ impl Policy {
     /// blamed on it, nor one that mode bits would refuse anyway, because the
     /// line that would allow it would not help. At most 8 are told.
     #[must_use]
-    pub fn denials(
-        &self,
-        argv: &[impl AsRef<OsStr>],
-        cwd: &Path,
-        stderr_tail: &[u8],
-    ) -> Vec<Denial> {
+    pub fn denials(&self, argv: &[impl AsRef<OsStr>], cwd: &Path, stderr_tail: &[u8]) -> Explained {
         let tail = &stderr_tail[stderr_tail.len().saturating_sub(MAX_BYTES)..];
         let text = String::from_utf8_lossy(tail);
-        let mut denials: Vec<Denial> = Vec::new();
+        let lines: Vec<_> = text.lines().collect();
+        let mut explained = Explained::default();
+        let denials = &mut explained.denials;
         let mut unexplained = false;
-        for line in text.lines().rev().take(MAX_LINES) {
-            let Some(complaint) = stderr::read(line) else {
+        for at in (0..lines.len()).rev().take(MAX_LINES) {
+            let Some(complaint) = stderr::read_at(&lines, at) else {
                 continue;
             };
-            let before = denials.len();
+            let mut known = false;
             for path in &complaint.paths {
                 let guesses = guesses(&complaint, argv, path);
-                self.blame(guesses, &cwd.join(path), &mut denials);
+                known |= self.blame(guesses, &cwd.join(path), denials);
             }
-            unexplained |= denials.len() == before;
+            unexplained |= !known;
         }
         // Programs that say only "permission denied" leave the arguments.
         if unexplained && denials.is_empty() {
             for word in argv.iter().skip(1).map(AsRef::as_ref) {
                 if looks_like_path(word) {
-                    self.blame(&UNKNOWN, &cwd.join(word), &mut denials);
+                    unexplained &= !self.blame(&UNKNOWN, &cwd.join(word), denials);
                 }
             }
         }
         denials.reverse();
-        denials
+        explained.unexplained = unexplained;
+        explained
     }
 
-    fn blame(&self, guesses: &[Operation], path: &Path, denials: &mut Vec<Denial>) {
+    /// Whether it is known why something was refused: the policy, which is then
+    /// told, or mode bits.
+    fn blame(&self, guesses: &[Operation], path: &Path, denials: &mut Vec<Denial>) -> bool {
         let guesses = match is_socket(path) {
             true => &[Operation::Connect],
             false => guesses,
@@ -75,8 +85,9 @@ impl Policy {
             match (verdict.allowed, bits_allow) {
                 (true, true) => continue,
                 // Mode bits refuse what was tried first; that is the whole
-                // explanation, and it is not the policy's.
-                (_, false) => return,
+                // explanation, and it is not the policy's. What is not there at
+                // all was not refused by them.
+                (_, false) => return is_there(&verdict.path),
                 (false, true) => {}
             }
             let denial = Denial {
@@ -90,8 +101,9 @@ impl Policy {
             if !told && denials.len() < MAX_DENIALS {
                 denials.push(denial);
             }
-            return;
+            return true;
         }
+        false
     }
 }
 
@@ -138,6 +150,11 @@ fn redirects(argv: &[impl AsRef<OsStr>], path: &str) -> bool {
 fn is_socket(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     std::fs::metadata(path).is_ok_and(|m| m.file_type().is_socket())
+}
+
+fn is_there(path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path);
+    !matches!(found, Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn is_program(path: &Path) -> bool {

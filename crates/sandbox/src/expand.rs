@@ -24,7 +24,8 @@ impl Layered {
     ///
     /// # Errors
     /// [`Error::Rule`] for a rule that is not one, or that is to be dropped
-    /// and lies inside a granted directory; [`Error::Resolve`] when the
+    /// and lies inside a granted directory, or names a variable that is not set
+    /// here; [`Error::Resolve`] when the
     /// working directory does not exist; [`Error::TooLarge`].
     pub fn expand(&self, view: &HostView<'_>) -> Result<Policy, Error> {
         self.check()?;
@@ -118,12 +119,15 @@ impl Work<'_> {
             Expanded::Absent(name) => {
                 return Ok(self.skip(written, origin, format!("{name} is not known here")));
             }
-            // A project file is shared between hosts; a variable that only
-            // some of them set is no mistake in it.
-            Expanded::Wrong(message) if origin.layer == Layer::Project => {
+            // A person's file is for all of their hosts, and a project's for
+            // all of its; a variable that only some of them set is no mistake.
+            // Without the rule the policy is narrower, and a note says so.
+            Expanded::Unset(message) if is_personal(origin.layer) => {
                 return Ok(self.skip(written, origin, message));
             }
-            Expanded::Wrong(message) => return Err(rule_error(origin, written, message)),
+            Expanded::Unset(message) | Expanded::Wrong(message) => {
+                return Err(rule_error(origin, written, message));
+            }
         };
         let canonical = match std::fs::canonicalize(&path) {
             Ok(canonical) => canonical,
@@ -342,7 +346,10 @@ impl Work<'_> {
                 &drop.value,
                 format!("{name} is not known here, so it cannot be dropped"),
             )),
-            Expanded::Wrong(message) => Err(rule_error(&drop.origin, &drop.value, message)),
+            // What is to be taken away and cannot be found would stay.
+            Expanded::Unset(message) | Expanded::Wrong(message) => {
+                Err(rule_error(&drop.origin, &drop.value, message))
+            }
         }
     }
 

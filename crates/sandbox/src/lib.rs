@@ -55,6 +55,7 @@ mod parse;
 mod seccomp;
 
 pub use access::Access;
+pub use denials::Explained;
 pub use document::{Document, Dropped};
 pub use error::Error;
 pub use grant::Grant;

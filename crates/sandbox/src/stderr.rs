@@ -66,24 +66,62 @@ pub(crate) fn read(line: &str) -> Option<Complaint> {
     if !REFUSALS.iter().any(|r| lower.contains(r)) {
         return None;
     }
-    let tried = VERBS
+    let first = line.split(':').next().unwrap_or_default();
+    let name = first.rsplit('/').next().unwrap_or_default();
+    let only_writes = ["tee", "touch", "truncate"].contains(&name);
+    Some(Complaint {
+        paths: paths(line),
+        tried: verb(line).or(only_writes.then_some(Operation::Write)),
+        by_shell: ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name),
+    })
+}
+
+fn verb(line: &str) -> Option<Operation> {
+    let lower = line.to_ascii_lowercase();
+    VERBS
         .iter()
         .find(|(verb, _)| lower.contains(verb))
-        .map(|(_, op)| *op);
+        .map(|(_, op)| *op)
+}
+
+fn paths(line: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for candidate in quoted(line).into_iter().chain(bare(line)) {
         if paths.len() < MAX_PATHS && !paths.contains(&candidate) {
             paths.push(candidate);
         }
     }
-    let first = line.split(':').next().unwrap_or_default();
-    let name = first.rsplit('/').next().unwrap_or_default();
-    let only_writes = ["tee", "touch", "truncate"].contains(&name);
-    Some(Complaint {
-        paths,
-        tried: tried.or(only_writes.then_some(Operation::Write)),
-        by_shell: ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name),
-    })
+    paths
+}
+
+/// The most lines before a refusal that may name what it is about.
+const MAX_BEFORE: usize = 4;
+
+/// Reads the refusal on line `at`. Where it names nothing, what it is about
+/// stands above: `error: could not write '/a'`, `Caused by:`, and the refusal.
+pub(crate) fn read_at(lines: &[&str], at: usize) -> Option<Complaint> {
+    let mut complaint = read(lines.get(at)?)?;
+    if !complaint.paths.is_empty() {
+        return Some(complaint);
+    }
+    let above = lines.get(..at).unwrap_or_default().iter().rev();
+    let telling = above.map(|line| line.trim()).filter(|line| {
+        let lower = line.to_ascii_lowercase();
+        !line.is_empty() && lower != "caused by:"
+    });
+    for line in telling.take(MAX_BEFORE) {
+        // Another refusal is about something of its own.
+        if read(line).is_some() {
+            break;
+        }
+        let paths = paths(line);
+        if !paths.is_empty() {
+            complaint.tried = complaint.tried.or(verb(line));
+            complaint.paths = paths;
+            break;
+        }
+    }
+    Some(complaint)
 }
 
 /// `'...'`, `"..."`, `` `...` `` and the typographic pairs of coreutils.
@@ -117,7 +155,7 @@ fn quoted(line: &str) -> Vec<String> {
 /// else its last word that looks like one.
 fn bare(line: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for part in line.split(": ") {
+    for (at, part) in line.split(": ").enumerate() {
         let part = part.trim().trim_end_matches([':', '.', ',', ')']);
         if part.contains(['\'', '"', '`', '\u{2018}']) || part.is_empty() {
             continue;
@@ -127,7 +165,8 @@ fn bare(line: &str) -> Vec<String> {
             found.push(part.to_owned());
         } else if let Some(word) = words().find(|w| w.contains('/')) {
             found.push(word.trim_start_matches('(').to_owned());
-        } else if !part.contains(' ') && part.contains('.') {
+        } else if !part.contains(' ') && (at > 0 || part.contains('.')) {
+            // What follows a program's name may be a file of the directory.
             found.push(part.to_owned());
         }
     }
@@ -206,6 +245,43 @@ mod tests {
                 }
                 None => assert!(path.is_empty(), "{line}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_a_refusal_is_about_may_stand_above_it() {
+        let read_last = |text: &str| {
+            let lines: Vec<_> = text.lines().collect();
+            read_at(&lines, lines.len() - 1).unwrap()
+        };
+        for (text, path, tried) in [
+            // rustup and cargo (anyhow's report).
+            (
+                "error: could not create directory '/h/.rustup'\n\nCaused by:\n    Permission denied (os error 13)",
+                "/h/.rustup",
+                Some(Operation::Create),
+            ),
+            (
+                "error: failed to open: /h/Cargo.lock\n\nCaused by:\n  0: Permission denied (os error 13)",
+                "/h/Cargo.lock",
+                None,
+            ),
+            (
+                "error: could not write settings file: '/h/settings.toml'\nCaused by:\n    Operation not permitted",
+                "/h/settings.toml",
+                None,
+            ),
+        ] {
+            let complaint = read_last(text);
+            assert_eq!(complaint.paths, [path], "{text}");
+            assert_eq!(complaint.tried, tried, "{text}");
+        }
+        // The line above is about something else.
+        for text in [
+            "cat: /h/a: Permission denied\nPermission denied",
+            "opening /h/a\n1\n2\n3\n4\nPermission denied",
+        ] {
+            assert_eq!(read_last(text).paths, [""; 0], "{text}");
         }
     }
 

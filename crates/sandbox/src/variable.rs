@@ -12,6 +12,9 @@ pub(crate) enum Expanded {
     Path { path: PathBuf, names_cwd: bool },
     /// A variable that this host has no value for; the rule cannot apply.
     Absent(&'static str),
+    /// It names a variable of the environment that is of no use on this host,
+    /// and why.
+    Unset(String),
     /// The text is not a rule.
     Wrong(String),
 }
@@ -95,10 +98,10 @@ fn value(name: &str, view: &HostView<'_>, cwd: &Path) -> Result<OsString, Expand
             "`{{{name}}}` is not a variable name"
         ))),
         (true, Some(value), _) => Ok(value),
-        (true, None, Some(_)) => Err(Expanded::Wrong(format!(
+        (true, None, Some(_)) => Err(Expanded::Unset(format!(
             "the variable {name} does not hold an absolute path on this host"
         ))),
-        (true, None, None) => Err(Expanded::Wrong(format!(
+        (true, None, None) => Err(Expanded::Unset(format!(
             "the variable {name} is not set on this host"
         ))),
     }
@@ -146,9 +149,10 @@ mod tests {
         );
         assert_eq!(expanded("/a/{{b}}"), path("/a/{b}", false));
         assert_eq!(expanded("{TMPDIR}"), Expanded::Absent("TMPDIR"));
-        for wrong in [
-            "{NOPE}", "{a-b}", "{", "/a}", "~/x", "x/y", "", "{REL}", "{}", "{1A}",
-        ] {
+        for unset in ["{NOPE}", "{REL}/x"] {
+            assert!(matches!(expanded(unset), Expanded::Unset(_)), "{unset}");
+        }
+        for wrong in ["{a-b}", "{", "/a}", "~/x", "x/y", "", "{}", "{1A}"] {
             assert!(matches!(expanded(wrong), Expanded::Wrong(_)), "{wrong}");
         }
     }

@@ -198,9 +198,18 @@ fn rules_that_do_not_apply_are_told_where_a_person_wrote_them() {
     let policy = host.policy("filesystem: { ro: ['{HOME}/nowhere'] }");
     assert_eq!(policy.notes().len(), 1);
     assert!(policy.notes()[0].contains("{HOME}/nowhere (user user.yaml, line 1): does not exist"));
-    let unknown = layers("filesystem: { ro: ['{NO_SUCH_NAME}/x'] }");
-    let error = host.expand(&unknown, "project").unwrap_err().to_string();
-    assert!(error.contains("NO_SUCH_NAME is not set"), "{error}");
+    let policy = host.policy("filesystem: { ro: ['{NO_SUCH_NAME}/x'] }\nunix_sockets: ['{NO}/s']");
+    assert_eq!(policy.notes().len(), 2);
+    assert!(policy.notes()[0].contains("NO_SUCH_NAME is not set"));
+    // What was to be taken away would stay; and no host sets what is no name.
+    for wrong in [
+        "drop: { filesystem: ['{NO_SUCH_NAME}/x'] }",
+        "drop: { unix_sockets: ['{NO_SUCH_NAME}/x'] }",
+        "filesystem: { ro: ['{no-name}/x'] }",
+    ] {
+        let error = host.expand(&layers(wrong), "project").unwrap_err();
+        assert!(error.to_string().contains("line 1"), "{wrong}: {error}");
+    }
 }
 
 #[test]

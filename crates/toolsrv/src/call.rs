@@ -369,11 +369,13 @@ impl Call {
                 .is_some_and(Watched::changed);
             let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
             if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
-                sandbox.denied = self.held.sandbox.policy.denials(
+                let explained = self.held.sandbox.policy.denials(
                     &self.argv,
                     Path::new(self.cwd.as_os_str()),
                     &output.stderr.last(STDERR_TAIL),
                 );
+                sandbox.denied = explained.denials;
+                sandbox.unexplained = explained.unexplained;
             }
             ToolResult {
                 id: self.spec.id.clone(),

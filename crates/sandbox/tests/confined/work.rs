@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use ollie_sandbox::{Document, compile};
+use ollie_sandbox::{Document, Explained, compile};
 
 use crate::cases::Case;
 use crate::world::World;
@@ -160,7 +160,9 @@ fn explained(world: &World) {
     ] {
         let output = world.sh_under(&enforcement, script);
         assert!(!output.status.success(), "`{script}`");
-        let denials = policy.denials(&["sh", "-c", script], &world.project, &output.stderr);
+        let explained = policy.denials(&["sh", "-c", script], &world.project, &output.stderr);
+        assert!(!explained.unexplained, "`{script}`: {explained:?}");
+        let denials = explained.denials;
         let stderr = String::from_utf8_lossy(&output.stderr);
         let denial = denials
             .first()
@@ -181,8 +183,19 @@ fn explained(world: &World) {
     assert!(!output.status.success());
     assert_eq!(
         policy.denials(&["sh", "-c", script], &world.project, &output.stderr),
-        []
+        Explained::default()
     );
+    // It names nothing, and what it is about is no path.
+    let said = b"connecting failed: Permission denied\n";
+    let explained = policy.denials(&["sh", "-c", "true"], &world.project, said);
+    assert!(explained.denials.is_empty() && explained.unexplained);
+    // As rustup says it.
+    let said = format!(
+        "error: could not create '{}'\n\nCaused by:\n    Permission denied (os error 13)\n",
+        bashrc.display()
+    );
+    let explained = policy.denials(&["rustup"], &world.project, said.as_bytes());
+    assert_eq!(explained.denials[0].target, bashrc.display().to_string());
 }
 
 /// With the real home directory, where the toolchain is.
