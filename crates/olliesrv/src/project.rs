@@ -43,7 +43,7 @@ pub(crate) struct Base {
 enum Frozen {
     /// There was no file.
     Absent,
-    Decided(Ruling, Decided),
+    Decided(Box<Ruling>, Decided),
 }
 
 /// A project's file, and what became of it.
@@ -110,7 +110,7 @@ impl Base {
         let first = match found {
             Some(found) => {
                 let (ruling, decided) = self.decide_first(conn, found).await?;
-                Frozen::Decided(ruling, decided)
+                Frozen::Decided(Box::new(ruling), decided)
             }
             None => Frozen::Absent,
         };
@@ -139,7 +139,7 @@ impl Base {
                 trust: Trust::Resolved(Vec::new()),
                 otherwise: String::new(),
             },
-            (Frozen::Decided(ruling, _), Some(_)) => ruling.clone(),
+            (Frozen::Decided(ruling, _), Some(_)) => (**ruling).clone(),
             // toolsrv holds to the policy without it by now.
             (Frozen::Decided(..), None) => {
                 return Err(Error::Usage(format!(

@@ -11,6 +11,7 @@
 )]
 
 mod must_work;
+mod over_ssh;
 mod place;
 mod rows;
 mod table;

@@ -12,6 +12,20 @@ use ollie_tests::{Finished, Running, User, World};
 use crate::Outcome;
 use crate::rows::{By, Need, Row, Who};
 
+/// Files that nobody may read.
+pub(crate) const SECRETS: [&str; 10] = [
+    "home/.ssh/id_ed25519",
+    "home/.aws/credentials",
+    "home/.gnupg/secring.gpg",
+    "home/.kube/config",
+    "home/.docker/config.json",
+    "home/.netrc",
+    "home/.bash_history",
+    "home/.sshfoo/id",
+    "home/project2/file",
+    "outside/victim",
+];
+
 pub(crate) struct Place {
     helper: PathBuf,
     /// A call of another session, which sleeps.
@@ -81,20 +95,13 @@ impl Place {
     /// What an attempt changes when it succeeds, as it was before.
     fn reset(&self, need: Need) {
         let world = &self.world;
+        for path in SECRETS {
+            world.write(path, "PRIVATE KEY\n");
+        }
         for (path, text) in [
-            ("home/.ssh/id_ed25519", "PRIVATE KEY\n"),
-            ("home/.aws/credentials", "PRIVATE KEY\n"),
-            ("home/.gnupg/secring.gpg", "PRIVATE KEY\n"),
-            ("home/.kube/config", "PRIVATE KEY\n"),
-            ("home/.docker/config.json", "PRIVATE KEY\n"),
-            ("home/.netrc", "PRIVATE KEY\n"),
-            ("home/.bash_history", "PRIVATE KEY\n"),
-            ("home/.sshfoo/id", "PRIVATE KEY\n"),
-            ("home/project2/file", "PRIVATE KEY\n"),
             ("home/.bashrc", "# untouched\n"),
             ("home/.cargo/bin/cargo", "#!/bin/sh\n"),
             ("home/bin/git", "#!/bin/sh\n"),
-            ("outside/victim", "PRIVATE KEY\n"),
         ] {
             world.write(path, text);
         }
@@ -116,24 +123,16 @@ impl Place {
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
         world.write("home/project/file", "mine\n");
-        let network = match need {
-            Need::NoNetwork => "network: { none: true }\n".to_owned(),
-            Need::OtherPorts => "network: { connect_tcp: [1], bind_tcp: [1] }\n".to_owned(),
-            _ => String::new(),
-        };
-        let bases = format!("filesystem: {{ rox: [{}] }}\n", self.world.base().display());
-        // The helper is a file beside the secrets, so it is listed alone.
-        let bases = bases.replace(
-            &format!("[{}]", self.world.base().display()),
-            &format!("[{}]", self.programs().join(", ")),
+        world.write(
+            "home/.config/ollie/sandbox.yaml",
+            policy(&self.programs(), need),
         );
-        world.write("home/.config/ollie/sandbox.yaml", bases + &network);
     }
 
-    fn programs(&self) -> Vec<String> {
+    fn programs(&self) -> Vec<PathBuf> {
         std::iter::once(&self.helper)
             .chain(&self.superuser)
-            .map(|path| path.display().to_string())
+            .cloned()
             .collect()
     }
 
@@ -217,8 +216,27 @@ impl Place {
     }
 }
 
+/// The user's policy file. The programs lie beside secrets, so each is listed
+/// alone.
+pub(crate) fn policy(programs: &[PathBuf], need: Need) -> String {
+    let network = match need {
+        Need::Default => "",
+        Need::NoNetwork => "network: { none: true }\n",
+        Need::OtherPorts => "network: { connect_tcp: [1], bind_tcp: [1] }\n",
+    };
+    let programs: Vec<_> = programs
+        .iter()
+        .map(|path| path.display())
+        .map(|p| p.to_string())
+        .collect();
+    format!(
+        "filesystem: {{ rox: [{}] }}\n{network}",
+        programs.join(", ")
+    )
+}
+
 /// The socket of the session that runs.
-fn find_socket(below: &Path) -> Option<PathBuf> {
+pub(crate) fn find_socket(below: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::FileTypeExt as _;
     let mut open = vec![below.to_owned()];
     while let Some(directory) = open.pop() {

@@ -304,7 +304,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     gate(
         "the same by a descriptor of the directory",
-        "$E unix-by-fd . ../../outside/docker.sock",
+        "$E unix-by-fd . $(realpath --relative-to=. $OUT)/docker.sock",
     ),
     gate(
         "connect to toolsrv's socket",
