@@ -8,6 +8,7 @@ use ninep_rs::{
     Answer, AuthFile, Directory, File, Frames, Node, OpenMode, Qid, Refusal, Rmessage,
     ServerConfig, Service, Stat, Text, Tmessage, answer,
 };
+use ollie_agent::backends::Format;
 use ollie_protocol::{Boot, CallReader};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -206,4 +207,21 @@ impl File for Slow {
             Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
         })
     }
+}
+
+/// A model's stream, whose format the first byte says: in pieces it gives the
+/// same deltas and the same end as at once.
+pub(crate) fn model_stream(data: &[u8]) {
+    let Some((first, stream)) = data.split_first() else {
+        return;
+    };
+    let format = match first % 3 {
+        0 => Format::ChatCompletions,
+        1 => Format::Messages,
+        _ => Format::OllamaChat,
+    };
+    let (whole, end) = format.read([stream]);
+    let (pieces, same_end) = format.read(stream.chunks(usize::from(*first).max(1)));
+    assert_eq!(pieces, whole);
+    assert_eq!(format!("{same_end:?}"), format!("{end:?}"));
 }

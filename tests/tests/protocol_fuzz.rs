@@ -50,6 +50,11 @@ fn a_boot_record_comes_back() {
     runs("boot_record", entry::boot_record, 20_000);
 }
 
+#[test]
+fn a_models_stream_is_the_same_in_pieces() {
+    runs("model_stream", entry::model_stream, 10_000);
+}
+
 /// The handshakes of the corpus are refused here, so every one of these is a
 /// stranger.
 #[tokio::test]

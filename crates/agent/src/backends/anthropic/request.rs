@@ -63,7 +63,7 @@ enum Content<'a> {
         signature: &'a str,
     },
     RedactedThinking {
-        data: &'a Value,
+        data: &'a str,
     },
     ToolUse {
         id: String,
@@ -261,8 +261,8 @@ fn thought(block: &Reasoning) -> Option<Content<'_>> {
             thinking: &block.text,
             signature,
         }),
-        (None, Some(data)) => Some(Content::RedactedThinking { data }),
-        (None, None) => None,
+        (None, Some(Value::String(data))) => Some(Content::RedactedThinking { data }),
+        _ => None,
     }
 }
 
