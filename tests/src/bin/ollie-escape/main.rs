@@ -4,6 +4,7 @@
 //! ```text
 //! ollie-escape WORDS...                   one attempt
 //! ollie-escape without PART... -- COMMAND the default policy but for PART
+//! ollie-escape no-landlock ERRNO -- COMMAND a kernel without Landlock
 //! ```
 //!
 //! An attempt's exit status is 0 when it got through, 1 when it was refused,
@@ -15,6 +16,7 @@ mod attempt;
 #[path = "../../../../crates/sandbox/tests/confined/attempt_socket.rs"]
 mod attempt_socket;
 mod calls;
+mod no_landlock;
 mod without;
 
 fn main() {
@@ -28,6 +30,7 @@ fn main() {
     }
     let answer = attempt::run(&words)
         .or_else(|| calls::run(&words))
+        .or_else(|| no_landlock::run(&words))
         .or_else(|| attempt_socket::attempt(&words));
     let status = match answer {
         None => 99,
