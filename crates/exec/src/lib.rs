@@ -27,6 +27,7 @@ mod channel;
 mod command;
 mod companion;
 mod error;
+mod kin;
 mod litter;
 mod recruit;
 mod spawner;

@@ -65,6 +65,8 @@ impl Spawner {
         let _turn = self.inner.turn.lock().await;
         self.send(&[Message::POLICY], &fds).await?;
         let number = self.inner.policies.fetch_add(1, Ordering::Relaxed);
+        // The newest policy is the one that is wanted, most likely.
+        self.ready().clear();
         self.recruit(number).await?;
         Ok(number)
     }

@@ -1,30 +1,21 @@
-//! The descendants of this process: find them, signal them, end them.
+//! The descendants of this process, and their end.
 //!
 //! A process group is not enough: `setsid` and double forks leave it. The
 //! caller is a subreaper, so every orphan of the tree is its own child, and
 //! waitpid(2) answering ECHILD proves that nothing is left.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, pidfd_send_signal,
-    wait,
-};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
+
+use crate::kin::{descendants, stat};
 
 /// How long to wait for killed processes to be gone. A process in
 /// uninterruptible sleep (a dead NFS server, say) does not die before its
 /// system call returns.
 const DEATH: Duration = Duration::from_secs(5);
-
-/// A process and when it started (field 22 of /proc/PID/stat, proc(5)), which
-/// tells it from a later one with the same number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Process {
-    pid: Pid,
-    started: u64,
-}
 
 /// Ends every descendant of the calling process except `spare` and their
 /// descendants: SIGTERM, up to `grace`, then stop-and-kill until waitpid(2)
@@ -153,94 +144,9 @@ fn all_reaped_within(
     }
 }
 
-impl Process {
-    /// Sends a signal to this very process, not to a later one of its number.
-    fn signal(self, signal: Signal) {
-        match pidfd_open(self.pid, PidfdFlags::empty()) {
-            Ok(fd) => {
-                if stat(self.pid).is_some_and(|stat| stat.started == self.started) {
-                    let _ = pidfd_send_signal(fd, signal);
-                }
-            }
-            // Linux before 5.3.
-            Err(Errno::NOSYS) => {
-                let _ = kill_process(self.pid, signal);
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-/// Every living descendant of this process, without `spare` and theirs.
-fn descendants(spare: &HashSet<u32>) -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<(Process, bool)>> = HashMap::new();
-    let Ok(list) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    for entry in list.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name
-            .to_str()
-            .and_then(|name| name.parse().ok())
-            .and_then(Pid::from_raw)
-        else {
-            continue;
-        };
-        if let Some(stat) = stat(pid) {
-            let process = Process {
-                pid,
-                started: stat.started,
-            };
-            children
-                .entry(stat.parent)
-                .or_default()
-                .push((process, stat.living));
-        }
-    }
-    let mut found = Vec::new();
-    let mut queue = vec![rustix::process::getpid().as_raw_pid()];
-    while let Some(parent) = queue.pop() {
-        for (process, living) in children.remove(&parent).unwrap_or_default() {
-            let number = process.pid.as_raw_pid();
-            if spare.contains(&number.unsigned_abs()) {
-                continue;
-            }
-            // A zombie has no children: its own went to the subreaper.
-            if living {
-                found.push(process);
-                queue.push(number);
-            }
-        }
-    }
-    found
-}
-
-struct Stat {
-    parent: i32,
-    started: u64,
-    living: bool,
-}
-
-/// Reads what is needed of /proc/PID/stat. The name in parentheses may hold
-/// anything, so fields are counted from the last closing one.
-fn stat(pid: Pid) -> Option<Stat> {
-    let text = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-    let end = text.iter().rposition(|&byte| byte == b')')?;
-    let text = std::str::from_utf8(text.get(end + 2..)?).ok()?;
-    let fields: Vec<_> = text.split_ascii_whitespace().collect();
-    // The first thread of a program may end before the others: the process is
-    // shown as a zombie then, and lives on with more than one thread.
-    let threads: u32 = fields.get(17)?.parse().ok()?;
-    Some(Stat {
-        living: !matches!(*fields.first()?, "Z" | "X") || threads > 1,
-        parent: fields.get(1)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_descendant, stat};
+    use super::is_descendant;
 
     #[test]
     fn a_child_is_a_descendant_and_a_parent_is_not() {
@@ -254,13 +160,5 @@ mod tests {
         assert!(!is_descendant(std::process::id()));
         child.kill().unwrap();
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn the_parent_is_read_from_the_stat_file_whatever_the_name() {
-        let own = stat(rustix::process::getpid()).unwrap();
-        let parent = rustix::process::getppid().unwrap();
-        assert_eq!(own.parent, parent.as_raw_pid());
-        assert!(own.living && own.started > 0);
     }
 }
