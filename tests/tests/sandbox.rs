@@ -148,6 +148,30 @@ fn cwd_names_another_working_directory() {
     assert_eq!(end.ok(), "made\n");
 }
 
+/// As a shell would set it (POSIX, "Other Environment Variables"): the one that
+/// olliesrv was started with is of another directory.
+#[test]
+fn pwd_is_the_directory_of_the_call() {
+    let world = World::ordinary();
+    let project = world.project().to_str().unwrap().to_owned();
+    let pwd = |arguments: &[&str], expected: Option<&str>| {
+        let end = world
+            .ollie(["exec"])
+            .args(arguments)
+            .args(["--", "env"])
+            .env("PWD", "/elsewhere")
+            .cwd(world.home())
+            .run();
+        let out = end.ok().to_owned();
+        let found = out.lines().find_map(|line| line.strip_prefix("PWD="));
+        assert_eq!(found, expected, "{arguments:?}");
+    };
+    pwd(&["--cwd", &project], Some(&project));
+    pwd(&["--cwd", &project, "--env", "PWD=/mine"], Some("/mine"));
+    world.write("home/.config/ollie/sandbox.yaml", "drop: { env: [PWD] }\n");
+    pwd(&["--cwd", &project], None);
+}
+
 #[test]
 fn the_temporary_directory_is_private_and_goes_with_the_session() {
     let world = World::ordinary();

@@ -47,7 +47,8 @@ impl Policy {
     /// Splits an environment into what a call gets and a count of what is
     /// kept from it. Names that are not UTF-8 are kept.
     ///
-    /// `TMPDIR` is always the session's private directory, where there is one,
+    /// `PWD` is kept as well and not counted: whoever starts the call knows its
+    /// directory, and this one is another's. `TMPDIR` is always the session's private directory, where there is one,
     /// and so is what begins zsh's temporary files (`TMPPREFIX`, zshparam(1)):
     /// it puts here documents below /tmp otherwise, where no tool may write.
     #[must_use]
@@ -61,7 +62,7 @@ impl Policy {
             let ours = ["TMPDIR", "TMPPREFIX"]
                 .iter()
                 .any(|ours| name == OsStr::new(ours));
-            if ours && self.tmpdir.is_some() {
+            if (ours && self.tmpdir.is_some()) || name == OsStr::new("PWD") {
                 continue;
             }
             if name.to_str().is_some_and(|n| self.passes(n)) {
@@ -80,14 +81,18 @@ impl Policy {
     /// Whether a variable of this name reaches a call.
     #[must_use]
     pub fn passes(&self, name: &str) -> bool {
-        let dropped = self
-            .env_dropped
+        !self.drops(name) && self.env.iter().any(|p| matches(&p.value, name))
+    }
+
+    /// Whether somebody took this variable away (`drop: { env: [...] }`).
+    #[must_use]
+    pub fn drops(&self, name: &str) -> bool {
+        self.env_dropped
             .iter()
             .any(|d| match d.value.strip_suffix('*') {
                 Some(prefix) => name.starts_with(prefix),
                 None => d.value == name,
-            });
-        !dropped && self.env.iter().any(|p| matches(&p.value, name))
+            })
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use crate::log::Log;
+use crate::pace::Pace;
 use crate::project::Watched;
 use crate::session::Sandbox;
 use crate::stdin::Stdin;
@@ -296,11 +297,15 @@ impl Call {
     /// Reads the output into the logs for ever: without it a call that nobody
     /// reads from would stop at the first full pipe.
     pub(crate) async fn pump(&self) {
+        let mut pace = Pace::new(Instant::now());
         loop {
-            while self.take_output(PUMP).is_some() {
+            while let Some((_, data)) = self.take_output(PUMP) {
                 // A command that never stops writing must not keep everything
                 // else from running.
-                tokio::task::yield_now().await;
+                match pace.after(data.len(), Instant::now()) {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => tokio::task::yield_now().await,
+                }
             }
             self.output_ready().await;
         }

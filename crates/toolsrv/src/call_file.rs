@@ -1,4 +1,5 @@
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -205,8 +206,11 @@ async fn start(
         None => session.cwd.clone(),
         Some(cwd) => session.cwd.join(Path::new(cwd.as_os_str())),
     };
-    let cwd = Octets::from(cwd.into_os_string());
     let mut env = confinement.env.clone();
+    if !sandbox.policy.drops("PWD") {
+        env.extend(pwd(&cwd));
+    }
+    let cwd = Octets::from(cwd.into_os_string());
     for (name, value) in &call.env {
         let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
         env.retain(|known| !known.as_bytes().starts_with(&entry[..=name.len()]));
@@ -236,4 +240,33 @@ async fn start(
     let call = Call::new(path, call, argv, cwd, held, running, background);
     claim.redeem(&call);
     Ok(call)
+}
+
+/// `PWD=` as a shell would have it: absolute and without `.` or `..`
+/// (environ(7)). A `..` may lead anywhere, by a link, so with one in the path
+/// there is no `PWD`.
+fn pwd(cwd: &Path) -> Option<Octets> {
+    if cwd.components().any(|part| part == Component::ParentDir) {
+        return None;
+    }
+    let mut entry = OsString::from("PWD=");
+    entry.push(cwd.components().collect::<PathBuf>());
+    Some(entry.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pwd;
+
+    #[test]
+    fn pwd_has_neither_dots_nor_double_slashes() {
+        for (cwd, expected) in [
+            ("/home/u/project", Some("PWD=/home/u/project")),
+            ("/home//u/./project/.", Some("PWD=/home/u/project")),
+            ("/", Some("PWD=/")),
+            ("/home/u/../v", None),
+        ] {
+            assert_eq!(pwd(cwd.as_ref()), expected.map(Into::into), "{cwd}");
+        }
+    }
 }

@@ -41,6 +41,7 @@ mod lobby;
 mod log;
 mod log_file;
 mod logind;
+mod pace;
 mod places;
 mod project;
 mod serve;
