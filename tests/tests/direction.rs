@@ -11,6 +11,7 @@ use serde_json::Value;
 /// the rooms.
 const ALLOWED: [(&str, &[&str]); 11] = [
     ("ninep-rs", &[]),
+    ("ollie-builtins", &[]),
     ("ollie-protocol", &[]),
     ("ollie-sandbox", &["ollie-protocol"]),
     ("ollie-bundle", &["ollie-protocol"]),
@@ -18,7 +19,13 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("ollie-client", &["ninep-rs", "ollie-protocol"]),
     (
         "toolsrv",
-        &["ollie-exec", "ollie-sandbox", "ninep-rs", "ollie-protocol"],
+        &[
+            "ollie-builtins",
+            "ollie-exec",
+            "ollie-sandbox",
+            "ninep-rs",
+            "ollie-protocol",
+        ],
     ),
     (
         // ninep-rs for the configuration of a client that it hands on.

@@ -1,5 +1,6 @@
 //! The binary: `toolsrv serve`, started by ollie with its standard input and
-//! output as the channel.
+//! output as the channel, and `toolsrv builtin`, which it starts of itself for
+//! a file tool.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,8 @@ usage: toolsrv serve      one session: a boot record, then 9P, on standard input
                           --lasting: its socket is where a logout does not remove it
        toolsrv attach SOCKET MARK
                           carries standard input and output to a session that lives on
+       toolsrv builtin NAME
+                          one of the file tools: its arguments as JSON on standard input
        toolsrv --version  the release of ollie it belongs to
        toolsrv --build-id the SHA-256 of this very file
        toolsrv --help     this text
@@ -27,6 +30,12 @@ fn main() -> ExitCode {
             done(toolsrv::start(std::env::vars_os().collect(), lasting))
         }
         Ok(Command::Attach { socket, mark }) => done(toolsrv::attach(&socket, &mark)),
+        Ok(Command::Builtin { name }) => ExitCode::from(ollie_builtins::run(
+            &name,
+            &mut std::io::stdin().lock(),
+            &mut std::io::stdout().lock(),
+            &mut std::io::stderr().lock(),
+        )),
         Ok(Command::Version) => {
             say(&format!("toolsrv {}\n", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
@@ -47,6 +56,7 @@ fn main() -> ExitCode {
 enum Command {
     Serve { lasting: bool },
     Attach { socket: PathBuf, mark: String },
+    Builtin { name: String },
     Version,
     BuildId,
     Help,
@@ -71,6 +81,9 @@ fn command() -> Result<Command, lexopt::Error> {
         Some(Value(word)) if word == "attach" => Command::Attach {
             socket: arguments.value()?.into(),
             mark: arguments.value()?.string()?,
+        },
+        Some(Value(word)) if word == "builtin" => Command::Builtin {
+            name: arguments.value()?.string()?,
         },
         Some(other) => return Err(other.unexpected()),
         None => return Err("a command is missing".into()),
