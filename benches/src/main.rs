@@ -11,6 +11,7 @@
 
 mod call;
 mod figures;
+mod grep;
 mod spawn;
 mod ssh;
 
@@ -35,6 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if wanted("call") {
             call::run(rounds).await?;
+        }
+        if wanted("grep") {
+            grep::run(rounds).await?;
         }
         Ok::<_, Box<dyn Error>>(())
     })?;

@@ -95,6 +95,11 @@ const NEEDED: &[(Sign, &str, &str)] = &[
         "a terminal for ssh's questions",
     ),
     (
+        Sign::Program("rg"),
+        "ripgrep",
+        "file_grep is compared with it",
+    ),
+    (
         Sign::Program("openssl"),
         "openssl",
         "HTTPS inside the sandbox; a hash on a bare host",
