@@ -29,6 +29,7 @@ pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         policy: String::from_utf8(ollie_sandbox::layer("default", &[])?.to_json()?)?,
         cwd: Some(directory.path().as_os_str().to_owned().into()),
         yolo: false,
+        project: false,
         session: "bench".to_owned(),
         lease: None,
     };

@@ -30,6 +30,7 @@ pub(crate) fn find(text: &[u8], old: &str) -> Vec<Place> {
         .collect();
     if let (true, Some(shorter)) = (places.is_empty(), old.strip_suffix('\n'))
         && !shorter.is_empty()
+        && !folded.text.ends_with(b"\n")
         && folded.text.ends_with(shorter.as_bytes())
     {
         let start = folded.text.len() - shorter.len();
@@ -143,5 +144,6 @@ mod tests {
         assert_eq!(places[0].range, 0..7);
         assert!(places[0].at_end);
         assert!(find(b"last\nx", "last\n\n").is_empty());
+        assert!(find(b"last\n\n", "last\n\n\n").is_empty());
     }
 }
