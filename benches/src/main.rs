@@ -3,7 +3,7 @@
 //! the ratio counts.
 //!
 //! The first argument is the number of rounds, the second one of the parts
-//! `spawn`, `call` and `ssh`.
+//! `spawn`, `call`, `grep` and `ssh`.
 //!
 //! `OLLIE_DIST` names the directory with the bundle (`cargo xtask build`).
 
