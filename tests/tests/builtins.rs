@@ -149,7 +149,7 @@ fn in_a_directory_that_takes_no_file_the_file_itself_is_written() {
     let why = "written in place and not in one step, because its directory takes no new file";
     assert!(end.contains(why), "{end}");
     assert_eq!(fs::read_to_string(file).unwrap(), "newer\n");
-    tool(
+    let _ = tool(
         &world,
         "file_write",
         &json!({"path": "shut/other", "content": ""}),
@@ -168,7 +168,7 @@ fn a_limit_for_files_is_no_sudden_death() {
     let limited = world
         .command("sh")
         .args(["-c", "ulimit -f 8; exec \"$0\" builtin file_write"]);
-    limited
+    let _ = limited
         .arg(world.dist().toolsrv())
         .stdin(request.to_string())
         .run()
@@ -197,7 +197,7 @@ fn inside_of_the_sandbox_they_work_and_reach_no_further() {
         "{made}"
     );
     let outside = world.outside().join("file");
-    call("file_write", json!({"path": outside, "content": ""}))
+    let _ = call("file_write", json!({"path": outside, "content": ""}))
         .has_status(1)
         .says(&["Permission denied"]);
     assert!(!outside.exists());
