@@ -109,7 +109,7 @@ async fn each_request_gets_the_next_reply_and_then_there_are_none() {
         ..Usage::default()
     };
     let mut expected = vec![thought, text("I look.")];
-    expected.extend(call(0, "", r#"{"code":"true"}"#));
+    expected.extend(call(0, "", r#"{"code": "true"}"#));
     expected.extend(call(1, "b", "{no json"));
     expected.extend([Delta::Usage(usage), Delta::Stop(StopReason::ToolCalls)]);
     assert_eq!(deltas, expected);

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::backends::failure;
 use crate::{BackendError, Delta, StopReason, Usage};
@@ -45,8 +45,8 @@ enum Line {
 #[serde(deny_unknown_fields)]
 struct Call {
     name: String,
-    /// An object; or a text, to be played as it is.
-    arguments: Value,
+    /// An object, played as it is written; or a text, whose content is.
+    arguments: Box<RawValue>,
     #[serde(default)]
     id: String,
 }
@@ -157,10 +157,8 @@ impl Line {
                 }));
                 to.push(Step::Delta(Delta::CallArguments {
                     index,
-                    fragment: match call.arguments {
-                        Value::String(text) => text,
-                        other => other.to_string(),
-                    },
+                    fragment: serde_json::from_str(call.arguments.get())
+                        .unwrap_or_else(|_| call.arguments.get().to_owned()),
                 }));
             }
             Self::Usage(usage) => to.push(Step::Delta(Delta::Usage(usage))),
