@@ -8,6 +8,7 @@ lib.fileset.toSource {
     ../crates
     ../examples
     ../sandbox-profiles
+    ../tools
     # Members of the workspace, without which cargo does not read it.
     ../benches
     ../tests

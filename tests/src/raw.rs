@@ -30,7 +30,7 @@ pub struct Toolsrv {
     channel: Option<(ChildStdout, ChildStdin)>,
 }
 
-/// The call of a shell line.
+/// The call of a shell line, which waits for no other call.
 ///
 /// # Panics
 /// If `id` is no call id.
@@ -38,6 +38,7 @@ pub struct Toolsrv {
 pub fn shell_call(id: &str, code: &str) -> ToolCall {
     let mut call = ToolCall::new(must(CallId::new(id), "name a call"), "shell");
     call.args.insert("code".to_owned(), code.into());
+    call.queue = false;
     call
 }
 

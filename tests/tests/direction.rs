@@ -25,8 +25,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ollie-sandbox",
             "ninep-rs",
             "ollie-protocol",
+            // For its build only; what ends up in it is asked below.
+            "ollie-catalogue",
         ],
     ),
+    ("ollie-catalogue", &["ollie-protocol"]),
     (
         // ninep-rs for the configuration of a client that it hands on.
         "ollie-deploy",
@@ -49,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "ollie-sessions",
             "ollie-agent",
+            "ollie-catalogue",
             "ollie-client",
             "ollie-deploy",
             "ollie-bundle",
@@ -109,6 +113,7 @@ fn toolsrv_carries_no_brain_and_no_way_out() {
         "ollie-deploy",
         "ollie-bundle",
         "ollie-client",
+        "ollie-catalogue",
         "olliesrv",
         "serde-saphyr",
         "saphyr-parser",

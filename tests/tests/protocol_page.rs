@@ -67,6 +67,14 @@ async fn the_tree_is_the_one_on_the_page() {
             }
         }
     }
+    // Every tool has the same files.
+    let tools: Vec<_> = conn.tools().await.unwrap();
+    for path in &mut served {
+        for tool in &tools {
+            *path = path.replace(&format!("tools/{}/", tool.spec.name), "tools/NAME/");
+        }
+    }
     served.sort();
+    served.dedup();
     assert_eq!(served, documented);
 }

@@ -225,7 +225,7 @@ async fn try_call(server: &ToolServer, report: &mut Report) -> Result<(), Error>
     let mut trial = ToolCall::new(setup::call_id()?, "shell");
     let arguments = ShellArgs {
         code: Some("exit 0".to_owned()),
-        argv: None,
+        ..ShellArgs::default()
     };
     if let Ok(Value::Object(arguments)) = serde_json::to_value(arguments) {
         trial.args = arguments;

@@ -100,13 +100,15 @@ pub(crate) fn word_of(wish: Wish, again: bool) -> &'static str {
 pub(crate) fn tool_call(options: &ExecOptions) -> Result<ToolCall, Error> {
     let mut call = ToolCall::new(call_id()?, "shell");
     let arguments = ShellArgs {
-        code: None,
         argv: Some(options.command.iter().cloned().map(Octets::from).collect()),
+        ..ShellArgs::default()
     };
     if let Ok(serde_json::Value::Object(arguments)) = serde_json::to_value(arguments) {
         call.args = arguments;
     }
     call.stdin = !options.no_stdin;
+    // A person's own command waits for nobody.
+    call.queue = false;
     call.events = if options.json {
         EventFormat::Json
     } else {

@@ -46,6 +46,16 @@ pub struct ToolCall {
     /// How output travels. Default: [`EventFormat::Json`].
     #[serde(default)]
     pub events: EventFormat,
+    /// Whether the call waits for its turn: those that read run beside each
+    /// other, those that write alone ([`crate::Parallel`]). A call that does
+    /// not wait starts at once, and nobody waits for it. Default: it waits;
+    /// one of `proc/new.bg` never does.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub queue: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl ToolCall {
@@ -62,6 +72,7 @@ impl ToolCall {
             grace_ms: None,
             stdin: false,
             events: EventFormat::Json,
+            queue: true,
         }
     }
 
@@ -175,62 +186,6 @@ pub enum EventFormat {
     Raw,
 }
 
-/// The arguments of the tool `shell`: exactly one of `code` and `argv`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ShellArgs {
-    /// Text for `sh -c`, at most 100 KiB (the kernel's limit for one
-    /// argument is 128 KiB, execve(2)); a longer script goes over stdin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-    /// A program with its arguments, started as it is. The program is looked
-    /// up in the call's PATH if it has no slash.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub argv: Option<Vec<Octets>>,
-}
-
-impl ShellArgs {
-    /// The program and its arguments.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] or [`Error::Invalid`], naming the field.
-    pub fn parse(args: &serde_json::Map<String, serde_json::Value>) -> Result<Vec<Octets>, Error> {
-        let args: Self =
-            serde_json::from_value(serde_json::Value::Object(args.clone())).map_err(|source| {
-                Error::Malformed {
-                    record: "arguments of shell",
-                    source,
-                }
-            })?;
-        let invalid = |field, problem: &str| {
-            Err(Error::Invalid {
-                record: "arguments of shell",
-                field,
-                problem: problem.into(),
-            })
-        };
-        let has_nul = |o: &Octets| o.as_bytes().contains(&0);
-        match (args.code, args.argv) {
-            (Some(_), Some(_)) => invalid("argv", "give either code or argv, not both"),
-            (None, None) => invalid("code", "missing: give code, or argv"),
-            (Some(code), None) if code.len() > 100 * 1024 => invalid(
-                "code",
-                "over 100 KiB: give the script on standard input instead",
-            ),
-            (Some(code), None) if code.contains('\0') => invalid("code", "holds a NUL byte"),
-            (Some(code), None) => Ok(vec!["sh".into(), "-c".into(), code.into()]),
-            (None, Some(argv)) => match argv.first() {
-                None => invalid("argv", "is empty: the first element is the program"),
-                Some(program) if program.as_bytes().is_empty() => {
-                    invalid("argv", "the program's name is empty")
-                }
-                Some(_) if argv.iter().any(has_nul) => invalid("argv", "holds a NUL byte"),
-                Some(_) => Ok(argv),
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,26 +205,6 @@ mod tests {
         }
         for good in ["a", "call-1", "6f.2", &"x".repeat(64)] {
             assert!(CallId::new(good).is_ok(), "{good:?}");
-        }
-    }
-
-    #[test]
-    fn shell_takes_exactly_one_of_code_and_argv() {
-        let parse = |json: &str| ShellArgs::parse(&serde_json::from_str(json).unwrap());
-        assert_eq!(
-            parse(r#"{"code":"true"}"#).unwrap(),
-            ["sh", "-c", "true"].map(Octets::from)
-        );
-        assert_eq!(parse(r#"{"argv":["a","b"]}"#).unwrap().len(), 2);
-        for bad in [
-            "{}",
-            r#"{"code":"x","argv":["x"]}"#,
-            r#"{"argv":[]}"#,
-            r#"{"argv":[""]}"#,
-            r#"{"cod":"x"}"#,
-            r#"{"argv":["a\u0000b"]}"#,
-        ] {
-            assert!(parse(bad).is_err(), "{bad}");
         }
     }
 

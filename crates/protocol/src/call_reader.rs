@@ -4,11 +4,51 @@ const RECORD: &str = "tool call";
 
 /// Collects the JSON of a tool call from writes of any length and finds where
 /// it ends. Does no I/O.
+#[derive(Debug)]
+pub struct CallReader(ValueReader);
+
+impl Default for CallReader {
+    fn default() -> Self {
+        Self(ValueReader::new(RECORD, limits::CALL_MAX))
+    }
+}
+
+impl CallReader {
+    /// Takes the next bytes. Once the value is complete: the call, checked,
+    /// and how many of `data` were taken for it; what follows is the call's
+    /// standard input. White space after a call without standard input
+    /// belongs to the call.
+    ///
+    /// # Errors
+    /// [`Error`] if the value is no tool call, is longer than
+    /// [`limits::CALL_MAX`], or something follows a call that takes no
+    /// standard input. Nothing is to be pushed after that.
+    pub fn push(&mut self, data: &[u8]) -> Result<Option<(ToolCall, usize)>, Error> {
+        let Some(end) = self.0.push(data)? else {
+            return Ok(None);
+        };
+        let call: ToolCall = self.0.parse()?;
+        call.validate()?;
+        if call.stdin {
+            return Ok(Some((call, end)));
+        }
+        if !data[end..].iter().all(u8::is_ascii_whitespace) {
+            let problem = "something follows it: for standard input set stdin in it";
+            return self.0.invalid(problem.into());
+        }
+        Ok(Some((call, data.len())))
+    }
+}
+
+/// Collects one JSON object from writes of any length and finds where it ends.
+/// Does no I/O.
 ///
 /// Each byte is looked at once, however small the writes are; the JSON parser
 /// sees the text once, when it is complete.
-#[derive(Debug, Default)]
-pub struct CallReader {
+#[derive(Debug)]
+pub struct ValueReader {
+    record: &'static str,
+    most: usize,
     json: Vec<u8>,
     depth: u32,
     place: Place,
@@ -25,39 +65,44 @@ enum Place {
     Escaped,
 }
 
-impl CallReader {
-    /// Takes the next bytes. Once the value is complete: the call, checked,
-    /// and how many of `data` were taken for it; what follows is the call's
-    /// standard input. White space after a call without standard input
-    /// belongs to the call.
+impl ValueReader {
+    /// One of a record of at most `most` bytes; `record` names it in errors.
+    #[must_use]
+    pub fn new(record: &'static str, most: usize) -> Self {
+        Self {
+            record,
+            most,
+            json: Vec::new(),
+            depth: 0,
+            place: Place::Outside,
+        }
+    }
+
+    /// Takes the next bytes. Once the value is complete: how many of `data`
+    /// belong to it.
     ///
     /// # Errors
-    /// [`Error`] if the value is no tool call, is longer than
-    /// [`limits::CALL_MAX`], or something follows a call that takes no
-    /// standard input. Nothing is to be pushed after that.
-    pub fn push(&mut self, data: &[u8]) -> Result<Option<(ToolCall, usize)>, Error> {
+    /// [`Error::Invalid`] if it is no object or too long. Nothing is to be
+    /// pushed after that.
+    pub fn push(&mut self, data: &[u8]) -> Result<Option<usize>, Error> {
         let end = self.end_of_value(data)?;
         let part = &data[..end.unwrap_or(data.len())];
-        if self.json.len() + part.len() > limits::CALL_MAX {
-            return invalid(format!("too long: at most {} bytes", limits::CALL_MAX));
+        if self.json.len() + part.len() > self.most {
+            return self.invalid(format!("too long: at most {} bytes", self.most));
         }
         self.json.extend_from_slice(part);
-        let Some(end) = end else {
-            return Ok(None);
-        };
-        let call: ToolCall =
-            serde_json::from_slice(&self.json).map_err(|source| Error::Malformed {
-                record: RECORD,
-                source,
-            })?;
-        call.validate()?;
-        if call.stdin {
-            return Ok(Some((call, end)));
-        }
-        if !data[end..].iter().all(u8::is_ascii_whitespace) {
-            return invalid("something follows it: for standard input set stdin in it".into());
-        }
-        Ok(Some((call, data.len())))
+        Ok(end)
+    }
+
+    /// What was collected, once it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if it is not the record.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.json).map_err(|source| Error::Malformed {
+            record: self.record,
+            source,
+        })
     }
 
     /// How many bytes of `data` belong to the value, if it ends in them.
@@ -85,19 +130,19 @@ impl CallReader {
                 (Place::Outside, byte) if self.depth > 0 || byte.is_ascii_whitespace() => {
                     Place::Outside
                 }
-                (Place::Outside, _) => return invalid("a JSON object is expected".into()),
+                (Place::Outside, _) => return self.invalid("a JSON object is expected".into()),
             };
         }
         Ok(None)
     }
-}
 
-fn invalid<T>(problem: String) -> Result<T, Error> {
-    Err(Error::Invalid {
-        record: RECORD,
-        field: "JSON",
-        problem,
-    })
+    fn invalid<T>(&self, problem: String) -> Result<T, Error> {
+        Err(Error::Invalid {
+            record: self.record,
+            field: "JSON",
+            problem,
+        })
+    }
 }
 
 #[cfg(test)]

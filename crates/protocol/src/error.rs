@@ -22,4 +22,24 @@ pub enum Error {
         /// What is wrong with it and what is expected.
         problem: String,
     },
+    /// A tool's metadata say something that is not allowed.
+    #[error("tool {tool}: {field}: {problem}")]
+    Tool {
+        /// The tool.
+        tool: String,
+        /// The field, with its place: `variants[1].when.command`.
+        field: String,
+        /// What is wrong with it and what is expected.
+        problem: String,
+    },
+    /// An argument of a call is not what its tool takes.
+    #[error("{tool}: argument {argument}: {problem}")]
+    Argument {
+        /// The tool.
+        tool: String,
+        /// The argument, with its place: `edits[2].old`.
+        argument: String,
+        /// What is wrong with it and what is expected.
+        problem: String,
+    },
 }

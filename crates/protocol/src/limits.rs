@@ -19,6 +19,24 @@ pub const PROJECT_MAX: usize = 64 * 1024;
 /// Largest [`crate::ToolCall`], in bytes of JSON.
 pub const CALL_MAX: usize = 4 * 1024 * 1024;
 
+/// Longest [`crate::Definition`], in bytes of JSON.
+pub const DEFINITION_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest script of a tool, in bytes.
+pub const SCRIPT_MAX: usize = 1024 * 1024;
+
+/// Longest description of a tool, in bytes.
+pub const DESCRIPTION_MAX: usize = 16 * 1024;
+
+/// Most arguments of a tool.
+pub const PARAMETERS_MAX: usize = 64;
+
+/// Most variants of a tool.
+pub const VARIANTS_MAX: usize = 16;
+
+/// Most tools of a session, besides those that toolsrv brings along.
+pub const TOOLS_MAX: usize = 256;
+
 /// Longest call id, session or agent name, in bytes. They travel into file
 /// names and log lines, so the alphabet is fixed as well: `[A-Za-z0-9_.-]`,
 /// not starting with a dot.

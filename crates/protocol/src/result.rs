@@ -10,6 +10,9 @@ pub struct ToolResult {
     pub id: CallId,
     /// The tool that was called.
     pub tool: String,
+    /// Which variant of the tool it was, counted from 0.
+    #[serde(default)]
+    pub variant: usize,
     /// The name of the host it ran on.
     pub host: String,
     /// Whether the tool did what it was asked: it started, ended by itself

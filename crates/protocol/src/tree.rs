@@ -41,5 +41,25 @@ pub const BAR: &str = "bar";
 /// long the session lives on without a client. 0: not at all.
 pub const LEASE: &str = "lease";
 
+/// Directory of tools.
+pub const TOOLS: &str = "tools";
+/// Clone file: write a [`crate::Definition`], read a [`crate::Defined`].
+pub const DEFINE: &str = "define";
+/// A tool's record, JSON ([`crate::ToolSpec`]).
+pub const SPEC: &str = "spec";
+/// A tool for people, Markdown.
+pub const DOC: &str = "doc";
+/// Which variant of a tool was chosen here, and why.
+pub const VARIANT: &str = "variant";
+/// Word for `tools/ctl`, with a space and a tool's name after it: this agent
+/// has the tool again.
+pub const LOAD: &str = "load";
+/// Word for `tools/ctl`, with a space and a tool's name after it: this agent
+/// has the tool no more.
+pub const UNLOAD: &str = "unload";
+/// Word for `tools/ctl`: what was found out about this host is forgotten, and
+/// looked at anew.
+pub const RELOAD: &str = "reload";
+
 /// Path of the clone file, as a walk.
 pub const PROC_NEW: [&str; 2] = [PROC, NEW];

@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tmpdir: None,
         path: None,
         tools_path: None,
+        program: None,
         ollie_roots: &[],
         env: &|name| std::env::var_os(name),
         identity: None,

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tmpdir: Some(tmpdir.path()),
         path: path.as_deref(),
         tools_path: None,
+        program: None,
         ollie_roots: &[],
         env: &|name| std::env::var_os(name),
         identity: Some(&identity),

@@ -189,6 +189,7 @@ mod tests {
             tmpdir: None,
             path: Some(OsStr::new(&path)),
             tools_path: None,
+            program: None,
             ollie_roots: &roots,
             env: &|_| None,
             identity: None,

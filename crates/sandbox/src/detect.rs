@@ -58,6 +58,9 @@ pub(crate) fn detect(view: &HostView<'_>, cwd: &Path, guard: &Guard) -> Vec<Foun
     found.extend(programs(guard));
     found.extend(toolchains(view));
     found.retain(|f| guard.touches_kept(&f.path).is_none() && !guard.holds_home(&f.path));
+    // This file alone of what is ollie's own: nothing else lies below it.
+    let program = view.program;
+    found.extend(program.and_then(|it| existing(Access::Rox, it, "toolsrv's own tools")));
     // A worktree's own rule is stricter, it gives write access.
     found.extend(worktree(cwd, guard));
     found
@@ -197,6 +200,7 @@ mod tests {
             tmpdir: None,
             path: None,
             tools_path: None,
+            program: None,
             ollie_roots: &[],
             env: &|_| None,
             identity: None,

@@ -22,6 +22,9 @@ pub struct HostView<'a> {
     pub path: Option<&'a OsStr>,
     /// Where ollie's own tools lie, `{OLLIE_TOOLS_PATH}`.
     pub tools_path: Option<&'a Path>,
+    /// The program that runs its own tools by starting itself again, inside of
+    /// the sandbox. It may be read and executed there.
+    pub program: Option<&'a Path>,
     /// Directories that hold ollie's own files: configuration, cache, state,
     /// sockets. `{CWD}` is not granted when it contains one.
     pub ollie_roots: &'a [PathBuf],

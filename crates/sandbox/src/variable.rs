@@ -124,6 +124,7 @@ mod tests {
             tmpdir: None,
             path: None,
             tools_path: None,
+            program: None,
             ollie_roots: &[],
             env: &env,
             identity: None,

@@ -49,6 +49,7 @@ impl Host {
             tmpdir: None,
             path: Some(OsStr::new("/usr/bin:/bin")),
             tools_path: None,
+            program: None,
             ollie_roots: &[],
             env: &|_| None,
             identity: None,

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::log::Log;
 use crate::pace::Pace;
+use crate::plan::{Input, Plan};
 use crate::project::Watched;
 use crate::session::Sandbox;
 use crate::stdin::Stdin;
@@ -30,13 +32,17 @@ const STDERR_TAIL: usize = 8 * 1024;
 /// One call, from its start until it is forgotten.
 pub(crate) struct Call {
     spec: ToolCall,
-    argv: Vec<Octets>,
-    cwd: Octets,
+    plan: Plan,
     held: Held,
     /// The line to its supervisor, until it is finished.
     control: Mutex<Option<Control>>,
     /// Whether it goes on without a reader of its events.
-    background: bool,
+    background: AtomicBool,
+    /// Whether nobody reads its events, so that its output has to be read all
+    /// the same.
+    unread: watch::Sender<bool>,
+    /// Whether somebody has asked for its end.
+    asked_to_end: watch::Sender<bool>,
     stdin: Option<Arc<Stdin>>,
     output: Mutex<Output>,
     phase: watch::Sender<Phase>,
@@ -46,7 +52,7 @@ pub(crate) struct Call {
     grown: watch::Sender<()>,
     /// First of the qid paths of its directory.
     path: u64,
-    started: Instant,
+    began: OnceLock<Instant>,
     started_at: SystemTime,
     ended: Mutex<Ended>,
     result: OnceLock<ToolResult>,
@@ -61,6 +67,8 @@ pub(crate) struct Held {
 /// How far a call is. It only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
+    /// It waits for its turn.
+    Queued,
     /// The supervisor has not said yet whether it runs.
     Starting,
     /// It runs as this process.
@@ -76,6 +84,8 @@ struct Output {
     both: Log,
     stdout: Log,
     stderr: Log,
+    /// What toolsrv itself says.
+    said: [Bytes; 2],
     /// Whose turn it is, so that neither stream starves the other.
     turn: usize,
 }
@@ -97,36 +107,75 @@ impl Call {
     pub(crate) fn new(
         path: u64,
         spec: ToolCall,
-        argv: Vec<Octets>,
-        cwd: Octets,
+        mut plan: Plan,
         held: Held,
-        running: Running,
         background: bool,
     ) -> Arc<Self> {
+        let stdin = match std::mem::replace(&mut plan.input, Input::None) {
+            Input::None => None,
+            Input::Client => Some(Stdin::new()),
+            Input::Given(data) => Some(Stdin::given(data)),
+        };
         Arc::new(Self {
             spec,
-            argv,
-            cwd,
+            plan,
             held,
-            control: Mutex::new(Some(running.control)),
-            background,
-            stdin: running.stdin.map(Stdin::new),
+            control: Mutex::new(None),
+            background: AtomicBool::new(background),
+            unread: watch::Sender::new(background),
+            asked_to_end: watch::Sender::new(false),
+            stdin,
             output: Mutex::new(Output {
-                pipes: [Some(running.stdout.into()), Some(running.stderr.into())],
+                pipes: [None, None],
                 both: Log::default(),
                 stdout: Log::default(),
                 stderr: Log::default(),
+                said: Default::default(),
                 turn: 0,
             }),
-            phase: watch::Sender::new(Phase::Starting),
+            phase: watch::Sender::new(Phase::Queued),
             pid: OnceLock::new(),
             grown: watch::Sender::new(()),
             path,
-            started: Instant::now(),
+            began: OnceLock::new(),
             started_at: SystemTime::now(),
             ended: Mutex::default(),
             result: OnceLock::new(),
         })
+    }
+
+    /// Its turn has come.
+    pub(crate) fn begin(&self) {
+        self.began.get_or_init(Instant::now);
+        self.set_phase(Phase::Starting);
+    }
+
+    /// It has a process, or will have one in a moment.
+    pub(crate) fn attach(&self, running: Running) {
+        self.output().pipes = [Some(running.stdout.into()), Some(running.stderr.into())];
+        if let (Some(stdin), Some(pipe)) = (&self.stdin, running.stdin) {
+            stdin.feed(pipe);
+        }
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        *control = Some(running.control);
+    }
+
+    /// What toolsrv itself says in the place of a command.
+    pub(crate) fn say(&self, stream: Stream, text: String) {
+        let index = match stream {
+            Stream::Stdout => 0,
+            Stream::Stderr => 1,
+        };
+        self.output().said[index] = text.into();
+    }
+
+    /// Whether it has a standard input, whoever writes that.
+    pub(crate) fn has_stdin(&self) -> bool {
+        self.stdin.is_some()
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     pub(crate) fn id(&self) -> &CallId {
@@ -151,14 +200,40 @@ impl Call {
         control.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn started(&self) -> Instant {
-        self.started
+    /// For how long it has run.
+    pub(crate) fn duration(&self) -> Duration {
+        self.began.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    /// From now on it goes on when its reader goes away.
+    pub(crate) fn detach(&self) {
+        self.background.store(true, Ordering::Relaxed);
+    }
+
+    /// Its reader has gone away. Whether it goes on all the same.
+    pub(crate) fn lose_reader(&self) -> bool {
+        let goes_on = self.background.load(Ordering::Relaxed);
+        if goes_on {
+            self.unread.send_replace(true);
+        }
+        goes_on
+    }
+
+    /// Whether nobody reads its events.
+    pub(crate) fn is_unread(&self) -> bool {
+        *self.unread.borrow()
+    }
+
+    /// Whether it goes on without a reader.
+    pub(crate) fn is_background(&self) -> bool {
+        self.background.load(Ordering::Relaxed)
     }
 
     /// What the files `proc/index` and `status` say of it.
     pub(crate) fn status(&self) -> CallStatus {
         let (state, pid) = match self.phase() {
             _ if self.is_finished() => (CallState::Finished, None),
+            Phase::Queued => (CallState::Queued, None),
             Phase::Starting => (CallState::Starting, None),
             Phase::Running(pid) => (CallState::Running, Some(pid)),
             Phase::Ended => (CallState::Ended, None),
@@ -168,7 +243,7 @@ impl Call {
             id: self.spec.id.clone(),
             tool: self.spec.tool.clone(),
             state,
-            background: self.background,
+            background: self.is_background(),
             started: since_epoch.map_or(0, |since| since.as_secs()),
             pid,
             exit: self.result().and_then(|result| result.exit),
@@ -208,8 +283,10 @@ impl Call {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the supervisor to end the tree.
+    /// Ends the call: asks the supervisor to end the tree, or sees to it that
+    /// nothing is started.
     pub(crate) async fn end(&self, grace: Duration) {
+        self.asked_to_end.send_replace(true);
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         // An order that cannot be delivered finds nobody to obey it, and then
         // the driver learns of the supervisor's death.
@@ -218,11 +295,31 @@ impl Call {
         }
     }
 
-    /// Its standard input.
+    /// Whether somebody has asked for its end.
+    pub(crate) fn was_asked_to_end(&self) -> bool {
+        *self.asked_to_end.borrow()
+    }
+
+    /// Returns when somebody has asked for its end.
+    pub(crate) async fn asked_to_end(&self) {
+        let mut asked = self.asked_to_end.subscribe();
+        // The sender lives as long as `self`.
+        let _ = asked.wait_for(|asked| *asked).await;
+    }
+
+    /// Its standard input, if the client writes that.
     pub(crate) fn stdin(&self) -> Result<&Stdin, Refusal> {
-        self.stdin.as_deref().ok_or(Refusal::new(
+        let stdin = self.stdin.as_deref().filter(|_| self.spec.stdin);
+        stdin.ok_or(Refusal::new(
             "this call takes no standard input: set stdin in the tool call",
         ))
+    }
+
+    /// There will be no process that reads it.
+    pub(crate) fn give_up_stdin(&self) {
+        if let Some(stdin) = &self.stdin {
+            stdin.give_up();
+        }
     }
 
     /// Ends standard input.
@@ -236,6 +333,14 @@ impl Call {
     /// in the logs. `None`: nothing now.
     pub(crate) fn take_output(&self, count: usize) -> Option<(Stream, Bytes)> {
         let mut output = self.output();
+        for (index, stream) in [(0, Stream::Stdout), (1, Stream::Stderr)] {
+            let length = output.said[index].len().min(count);
+            if length > 0 {
+                let data = output.said[index].split_to(length);
+                self.keep(&mut output, stream, &data);
+                return Some((stream, data));
+            }
+        }
         let first = output.turn;
         for index in [first, 1 - first] {
             let Some(pipe) = output.pipes[index].clone() else {
@@ -254,13 +359,8 @@ impl Call {
                 Ok(0) => output.pipes[index] = None,
                 Ok(_) => {
                     let data = data.into_inner().freeze();
-                    output.both.push(&data);
-                    match name {
-                        Stream::Stdout => output.stdout.push(&data),
-                        Stream::Stderr => output.stderr.push(&data),
-                    }
+                    self.keep(&mut output, name, &data);
                     output.turn = 1 - index;
-                    self.grown.send_replace(());
                     return Some((name, data));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -268,6 +368,15 @@ impl Call {
             }
         }
         None
+    }
+
+    fn keep(&self, output: &mut Output, stream: Stream, data: &[u8]) {
+        output.both.push(data);
+        match stream {
+            Stream::Stdout => output.stdout.push(data),
+            Stream::Stderr => output.stderr.push(data),
+        }
+        self.grown.send_replace(());
     }
 
     /// Returns when output may be ready, or a stream has ended. For ever if
@@ -294,11 +403,16 @@ impl Call {
         }
     }
 
-    /// Reads the output into the logs for ever: without it a call that nobody
-    /// reads from would stop at the first full pipe.
+    /// Reads the output into the logs for ever, once nobody else does: without
+    /// it the call would stop at the first full pipe.
     pub(crate) async fn pump(&self) {
+        let mut unread = self.unread.subscribe();
+        // Both senders live as long as `self`.
+        let _ = unread.wait_for(|unread| *unread).await;
+        let mut phases = self.phases();
         let mut pace = Pace::new(Instant::now());
         loop {
+            let phase = *phases.borrow_and_update();
             while let Some((_, data)) = self.take_output(PUMP) {
                 // A command that never stops writing must not keep everything
                 // else from running.
@@ -307,7 +421,10 @@ impl Call {
                     None => tokio::task::yield_now().await,
                 }
             }
-            self.output_ready().await;
+            tokio::select! {
+                _ = phases.changed() => {}
+                () = self.output_ready(), if phase > Phase::Starting => {}
+            }
         }
     }
 
@@ -353,9 +470,9 @@ impl Call {
                 && !ended.timed_out
                 && !ended.cancelled;
             let (content, truncation) = match self.spec.events {
-                EventFormat::Raw if !self.background => (String::new(), None),
+                EventFormat::Raw if !self.is_unread() => (String::new(), None),
                 EventFormat::Raw | EventFormat::Json => {
-                    let (text, kept) = output.both.text(limits::CONTENT_MAX);
+                    let (text, kept) = output.both.text(self.plan.content_max, self.id());
                     let total = output.both.total();
                     let truncation = (kept < total).then(|| Truncation {
                         kept,
@@ -375,8 +492,8 @@ impl Call {
             let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
             if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
                 let explained = self.held.sandbox.policy.denials(
-                    &self.argv,
-                    Path::new(self.cwd.as_os_str()),
+                    &self.plan.argv,
+                    Path::new(self.plan.cwd.as_os_str()),
                     &output.stderr.last(STDERR_TAIL),
                 );
                 sandbox.denied = explained.denials;
@@ -385,6 +502,7 @@ impl Call {
             ToolResult {
                 id: self.spec.id.clone(),
                 tool: self.spec.tool.clone(),
+                variant: self.plan.variant,
                 host: self.held.sandbox.hostname.clone(),
                 ok,
                 exit: ended.exit,
@@ -401,6 +519,7 @@ impl Call {
         });
         // What is finished is remembered for long, and holds no descriptors.
         self.output().pipes = [None, None];
+        self.give_up_stdin();
         let control = self.control.lock();
         control.unwrap_or_else(PoisonError::into_inner).take();
         self.grown.send_replace(());
@@ -409,14 +528,15 @@ impl Call {
 
     /// What a start that failed means to the caller.
     pub(crate) fn failure(&self, step: Step, errno: i32) -> Failure {
-        let program = self.argv[0].to_string_lossy();
+        let program = self.plan.argv.first().map(Octets::to_string_lossy);
+        let program = program.unwrap_or_default();
         let reason = std::io::Error::from_raw_os_error(errno);
         let not_found = rustix::io::Errno::NOENT.raw_os_error() == errno
             || rustix::io::Errno::NOTDIR.raw_os_error() == errno;
         let (kind, message) = match step {
             Step::Cwd => (
                 FailureKind::WorkingDirectory,
-                format!("cannot enter {}: {reason}", self.cwd.to_string_lossy()),
+                format!("cannot enter {}: {reason}", self.plan.cwd.to_string_lossy()),
             ),
             Step::Exec if not_found => (
                 FailureKind::NotFound,

@@ -1,17 +1,15 @@
-use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use ninep_rs::{Answer, File, Refusal};
-use ollie_exec::Command;
-use ollie_protocol::{CallReader, Octets, ShellArgs, ToolCall, limits};
+use ollie_protocol::{CallReader, ToolCall};
 use tokio::sync::{Notify, watch};
 
-use crate::call::{Call, Held, PATHS};
+use crate::call::Call;
 use crate::driver;
-use crate::session::Session;
+use crate::plan::Plan;
 use crate::stream::EventStream;
+use crate::tool_tree::View;
 
 /// The open half of `proc/new` and of `proc/new.bg`: takes a tool call, then
 /// standard input. From the first come events, and dropping it cancels the
@@ -20,7 +18,7 @@ use crate::stream::EventStream;
 /// The write that completes the call takes no more than the call: its count
 /// says where the standard input begins that came with it.
 pub(crate) struct CallFile {
-    session: Arc<Session>,
+    view: View,
     background: bool,
     state: Mutex<State>,
     /// True once the call has begun or was refused.
@@ -54,9 +52,9 @@ impl Begun {
 }
 
 impl CallFile {
-    pub(crate) fn new(session: &Arc<Session>, background: bool) -> Arc<Self> {
+    pub(crate) fn new(view: &View, background: bool) -> Arc<Self> {
         Arc::new(Self {
-            session: Arc::clone(session),
+            view: view.clone(),
             background,
             state: Mutex::new(State::Collecting(CallReader::default())),
             ready: watch::Sender::new(false),
@@ -78,7 +76,7 @@ impl CallFile {
             return call.stdin()?.write(data).await;
         }
         // Nothing is taken before that, so a flush leaves the file as it was.
-        self.session.decided().await;
+        self.view.session.decided().await;
         let Some((call, taken)) = self.collect(&data)? else {
             return Ok(whole);
         };
@@ -122,15 +120,15 @@ impl CallFile {
     }
 
     async fn start(&self, call: ToolCall) -> Result<Begun, Refusal> {
-        let call = start(&self.session, call, self.background).await?;
-        Ok(if self.background {
-            tokio::spawn(driver::drive_alone(Arc::clone(&call)));
-            Begun::Background(call)
-        } else {
-            let gone = Arc::new(Notify::new());
-            tokio::spawn(driver::drive(Arc::clone(&call), Arc::clone(&gone)));
-            Begun::Foreground(Arc::new(EventStream::new(call, gone)))
-        })
+        let View { session, agent } = &self.view;
+        let tool = session.registry.find(agent, &call.tool)?;
+        let (plan, work) = Plan::new(session, &tool, &call, self.background).await?;
+        if self.background {
+            return driver::start(session, call, plan, work, None).map(Begun::Background);
+        }
+        let gone = Arc::new(Notify::new());
+        let call = driver::start(session, call, plan, work, Some(Arc::clone(&gone)))?;
+        Ok(Begun::Foreground(Arc::new(EventStream::new(call, gone))))
     }
 
     /// Returns when the call has begun or was refused.
@@ -179,94 +177,7 @@ impl File for CallFile {
 }
 
 /// An error with its cause, as the text of an answer.
-fn refused(error: &dyn std::error::Error) -> Refusal {
+pub(crate) fn refused(error: &dyn std::error::Error) -> Refusal {
     let cause = error.source().map(|cause| format!(": {cause}"));
     Refusal::new(format!("{error}{}", cause.unwrap_or_default()))
-}
-
-/// Starts a call of the one tool there is.
-async fn start(
-    session: &Arc<Session>,
-    call: ToolCall,
-    background: bool,
-) -> Result<Arc<Call>, Refusal> {
-    if call.tool != "shell" {
-        return Err(Refusal::new(format!(
-            "no tool named {:?} here: there is shell",
-            call.tool
-        )));
-    }
-    let argv = ShellArgs::parse(&call.args).map_err(|error| refused(&error))?;
-    let sandbox = session.decided().await;
-    let confinement = sandbox
-        .confinement
-        .as_ref()
-        .map_err(|reason| Refusal::new(format!("no call is run without a sandbox: {reason}")))?;
-    let cwd = match &call.cwd {
-        None => session.cwd.clone(),
-        Some(cwd) => session.cwd.join(Path::new(cwd.as_os_str())),
-    };
-    let mut env = confinement.env.clone();
-    if !sandbox.policy.drops("PWD") {
-        env.extend(pwd(&cwd));
-    }
-    let cwd = Octets::from(cwd.into_os_string());
-    for (name, value) in &call.env {
-        let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
-        env.retain(|known| !known.as_bytes().starts_with(&entry[..=name.len()]));
-        env.push(entry.into());
-    }
-    let grace = call.grace_ms.map_or(limits::GRACE.as_millis(), u128::from);
-    let command = Command {
-        argv: argv.clone(),
-        env,
-        cwd: cwd.clone(),
-        policy: confinement.policy,
-        grace_ms: u64::try_from(grace).unwrap_or(u64::MAX),
-    };
-    // Before anything is started: a second call of this id must not run, not
-    // even for a moment.
-    let claim = session.calls.claim(&call.id)?;
-    let running = session
-        .spawner
-        .spawn(&command, call.stdin)
-        .await
-        .map_err(|error| refused(&error))?;
-    let held = Held {
-        sandbox: Arc::clone(sandbox),
-        report: confinement.report.clone(),
-    };
-    let path = session.fresh_paths(PATHS);
-    let call = Call::new(path, call, argv, cwd, held, running, background);
-    claim.redeem(&call);
-    Ok(call)
-}
-
-/// `PWD=` as a shell would have it: absolute and without `.` or `..`
-/// (environ(7)). A `..` may lead anywhere, by a link, so with one in the path
-/// there is no `PWD`.
-fn pwd(cwd: &Path) -> Option<Octets> {
-    if cwd.components().any(|part| part == Component::ParentDir) {
-        return None;
-    }
-    let mut entry = OsString::from("PWD=");
-    entry.push(cwd.components().collect::<PathBuf>());
-    Some(entry.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pwd;
-
-    #[test]
-    fn pwd_has_neither_dots_nor_double_slashes() {
-        for (cwd, expected) in [
-            ("/home/u/project", Some("PWD=/home/u/project")),
-            ("/home//u/./project/.", Some("PWD=/home/u/project")),
-            ("/", Some("PWD=/")),
-            ("/home/u/../v", None),
-        ] {
-            assert_eq!(pwd(cwd.as_ref()), expected.map(Into::into), "{cwd}");
-        }
-    }
 }

@@ -10,6 +10,7 @@ use crate::call_file::CallFile;
 use crate::live::{Live, line};
 use crate::log_file::LogFile;
 use crate::session::Session;
+use crate::tool_tree::View;
 
 /// The directory `proc`: the clone file, and a directory for each call that
 /// is remembered.
@@ -20,14 +21,14 @@ pub(crate) struct Proc {
 }
 
 impl Proc {
-    pub(crate) fn new(session: &Arc<Session>, path: u64) -> Self {
-        let calls = Arc::clone(session);
+    pub(crate) fn new(view: &View, path: u64) -> Self {
+        let calls = Arc::clone(&view.session);
         Self {
-            session: Arc::clone(session),
+            session: Arc::clone(&view.session),
             qid: Qid::directory(path),
             files: [
-                New::node(session, tree::NEW, path + 1),
-                New::node(session, tree::NEW_BG, path + 2),
+                New::node(view, tree::NEW, path + 1),
+                New::node(view, tree::NEW_BG, path + 2),
                 Live::node(tree::INDEX, path + 3, move || index(&calls)),
             ],
         }
@@ -72,15 +73,15 @@ fn index(session: &Session) -> Vec<u8> {
 
 /// A clone file: each open of it is another call.
 struct New {
-    session: Arc<Session>,
+    view: View,
     name: &'static str,
     qid: Qid,
 }
 
 impl New {
-    fn node(session: &Arc<Session>, name: &'static str, path: u64) -> Arc<dyn Node> {
+    fn node(view: &View, name: &'static str, path: u64) -> Arc<dyn Node> {
         Arc::new(Self {
-            session: Arc::clone(session),
+            view: view.clone(),
             name,
             qid: Qid::file(path),
         })
@@ -97,7 +98,7 @@ impl Node for New {
     }
 
     fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        Ok(CallFile::new(&self.session, self.name == tree::NEW_BG))
+        Ok(CallFile::new(&self.view, self.name == tree::NEW_BG))
     }
 }
 
@@ -220,6 +221,7 @@ impl File for Opened {
 /// - `end`: ends the tree: SIGTERM, the call's grace, SIGKILL.
 /// - `kill`: ends the tree at once.
 /// - `eof`: ends standard input.
+/// - `detach`: the call goes on when the reader of its events goes away.
 ///
 /// To a call that has ended they do nothing.
 async fn command(call: &Call, word: &[u8]) -> Result<(), Refusal> {
@@ -240,9 +242,13 @@ async fn command(call: &Call, word: &[u8]) -> Result<(), Refusal> {
             call.end_stdin();
             return Ok(());
         }
+        b"detach" => {
+            call.detach();
+            return Ok(());
+        }
         _ => {
             return Err(Refusal::new(
-                "unknown command: write int, term, end, kill or eof",
+                "unknown command: write int, term, end, kill, eof or detach",
             ));
         }
     };

@@ -1,9 +1,8 @@
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ninep_rs::Refusal;
 use ollie_protocol::{CallId, limits};
-use tokio::sync::Notify;
 
 use crate::call::Call;
 use crate::used_ids::UsedIds;
@@ -21,71 +20,56 @@ const FINISHED_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct Calls {
     book: Mutex<Book>,
-    /// A claim was redeemed or given up.
-    settled: Notify,
 }
 
 #[derive(Default)]
 struct Book {
     list: VecDeque<Arc<Call>>,
-    /// Ids whose calls are being started.
-    claimed: HashSet<CallId>,
     used: UsedIds,
 }
 
 impl Book {
-    /// Whether a call of this id was started, is being started, or never may
-    /// be. Of a call that runs for long the list alone may still know.
+    /// Whether there was a call of this id, or never may be one. Of a call
+    /// that runs for long the list alone may still know.
     fn knows(&self, id: &CallId) -> bool {
         self.used.contains(id) || self.list.iter().any(|call| call.id() == id)
     }
 }
 
-/// The right to start the one call of an id.
-pub(crate) struct Claim<'a> {
-    calls: &'a Calls,
-    id: CallId,
-}
-
 impl Calls {
-    /// Reserves an id.
-    pub(crate) fn claim(&self, id: &CallId) -> Result<Claim<'_>, Refusal> {
+    /// Takes a call in, before anything of it is started: a second one of its
+    /// id must not run, not even for a moment.
+    pub(crate) fn admit(&self, call: &Arc<Call>) -> Result<(), Refusal> {
         let mut book = self.book();
-        if book.knows(id) {
-            return Err(used(id));
+        if book.knows(call.id()) {
+            return Err(used(call.id()));
         }
         let unfinished = book.list.iter().filter(|call| !call.is_finished()).count();
-        if unfinished + book.claimed.len() >= limits::CALLS_MAX {
+        if unfinished >= limits::CALLS_MAX {
             return Err(Refusal::new(format!(
                 "{} calls are running: end some first",
                 limits::CALLS_MAX
             )));
         }
-        book.used.add(id.clone());
-        book.claimed.insert(id.clone());
-        Ok(Claim {
-            calls: self,
-            id: id.clone(),
-        })
+        book.used.add(call.id().clone());
+        forget(&mut book.list);
+        book.list.push_back(Arc::clone(call));
+        Ok(())
     }
 
     /// Sees to it that no call of this id ever starts; refused if one has.
-    pub(crate) async fn bar(&self, id: CallId) -> Result<(), Refusal> {
-        loop {
-            let mut settled = std::pin::pin!(self.settled.notified());
-            settled.as_mut().enable();
-            {
-                let mut book = self.book();
-                if !book.claimed.contains(&id) {
-                    if book.knows(&id) {
-                        return Err(used(&id));
-                    }
-                    book.used.add(id);
-                    return Ok(());
-                }
-            }
-            settled.await;
+    pub(crate) fn bar(&self, id: CallId) -> Result<(), Refusal> {
+        let mut book = self.book();
+        if book.knows(&id) {
+            return Err(used(&id));
         }
+        book.used.add(id);
+        Ok(())
+    }
+
+    /// Whether this id may still be given to a call.
+    pub(crate) fn is_free(&self, id: &CallId) -> bool {
+        !self.book().knows(id)
     }
 
     /// The call of this name.
@@ -104,28 +88,6 @@ impl Calls {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Claim<'_> {
-    /// The call has been started.
-    pub(crate) fn redeem(self, call: &Arc<Call>) {
-        let mut book = self.calls.book();
-        book.claimed.remove(&self.id);
-        forget(&mut book.list);
-        book.list.push_back(Arc::clone(call));
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        let mut book = self.calls.book();
-        if book.claimed.remove(&self.id) {
-            // Nothing was started, so the id is as good as new.
-            book.used.remove(&self.id);
-        }
-        drop(book);
-        self.calls.settled.notify_waiters();
     }
 }
 

@@ -7,6 +7,7 @@ use ollie_protocol::{Nonce, Proof, limits};
 
 use crate::lobby::Visit;
 use crate::session::Session;
+use crate::tool_tree::View;
 use crate::tree;
 
 /// Wrong session or agent name, or a proof that does not match. One text for
@@ -75,7 +76,7 @@ impl Service for Door {
     fn attach(
         &self,
         _uname: &str,
-        _aname: &str,
+        aname: &str,
         auth: Option<&dyn AuthFile>,
     ) -> Result<Arc<dyn Node>, Refusal> {
         if !auth.is_some_and(AuthFile::done) {
@@ -83,7 +84,10 @@ impl Service for Door {
         }
         match &self.visit {
             Some(visit) if !visit.admit() => Err(Refusal::closing(FULL)),
-            _ => Ok(tree::root(&self.session)),
+            _ => Ok(tree::root(&View {
+                session: Arc::clone(&self.session),
+                agent: aname.into(),
+            })),
         }
     }
 }

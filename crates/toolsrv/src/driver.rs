@@ -1,63 +1,168 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use ninep_rs::Refusal;
 use ollie_exec::{Exceeded, Report};
-use ollie_protocol::{Failure, FailureKind};
+use ollie_protocol::{Exit, Failure, FailureKind, Stream, ToolCall};
 use tokio::sync::Notify;
 
-use crate::call::{Call, Phase};
+use crate::call::{Call, Held, PATHS, Phase};
+use crate::call_file::refused;
+use crate::native::Native;
+use crate::plan::{Plan, Work};
+use crate::session::Session;
 
-/// Follows the supervisor of a call until the tree has ended, and ends it when
-/// its time is up or its client is gone.
+/// Takes a call in and sees to it that it runs, when its turn comes.
 ///
-/// `gone` is notified when nobody reads the call's events any more.
-pub(crate) async fn drive(call: Arc<Call>, gone: Arc<Notify>) {
-    let unread = follow(&call, Some(&gone)).await;
-    if !unread {
+/// `gone` is notified when nobody reads the call's events any more; without it
+/// nobody ever does.
+pub(crate) fn start(
+    session: &Arc<Session>,
+    call: ToolCall,
+    plan: Plan,
+    work: Work,
+    gone: Option<Arc<Notify>>,
+) -> Result<Arc<Call>, Refusal> {
+    let sandbox = session.sandbox().ok_or(Refusal::new("no policy yet"))?;
+    let held = Held {
+        sandbox: Arc::clone(sandbox),
+        report: sandbox.confinement()?.report.clone(),
+    };
+    let call = Call::new(session.fresh_paths(PATHS), call, plan, held, gone.is_none());
+    session.calls.admit(&call)?;
+    tokio::spawn(drive(Arc::clone(session), Arc::clone(&call), work, gone));
+    Ok(call)
+}
+
+/// Follows a call until the tree has ended, and ends it when its time is up or
+/// its client is gone.
+async fn drive(session: Arc<Session>, call: Arc<Call>, work: Work, gone: Option<Arc<Notify>>) {
+    let gone = gone.as_deref();
+    tokio::select! {
+        () = follow(&session, &call, work, gone) => {}
+        () = call.pump() => {}
+    }
+    call.end_stdin();
+    call.set_phase(Phase::Ended);
+    if let Some(gone) = gone
+        && !call.is_unread()
+    {
         // The reader finishes the call when it has read everything; if it
-        // goes away before that, this task does.
+        // goes away before that, or has gone already, this task does.
         let mut phases = call.phases();
         tokio::select! {
             () = gone.notified() => {}
             _ = phases.wait_for(|_| call.is_finished()) => return,
         }
     }
-    finish(&call);
-}
-
-/// Does the same for a call that no reader belongs to.
-pub(crate) async fn drive_alone(call: Arc<Call>) {
-    tokio::select! {
-        _ = follow(&call, None) => {}
-        () = call.pump() => {}
-    }
-    finish(&call);
-}
-
-fn finish(call: &Call) {
     call.drain();
     call.finish();
     call.set_phase(Phase::Ended);
 }
 
-/// Returns when the tree has ended; true if the client went away before.
-async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
-    // It is there until this function has let the call end.
-    let Some(control) = call.control() else {
-        return false;
+/// Returns when the client has gone away and the call is to end for that.
+async fn left(call: &Call, gone: Option<&Notify>) {
+    if let Some(gone) = gone {
+        gone.notified().await;
+        if !call.lose_reader() {
+            // Whoever waits for it after the end finds it again.
+            gone.notify_one();
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Returns when the tree has ended.
+async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&Notify>) {
+    let _turn = match call.plan().turn {
+        None => None,
+        Some(parallel) => tokio::select! {
+            biased;
+            () = call.asked_to_end() => return not_started(call),
+            () = left(call, gone) => return not_started(call),
+            turn = session.turns.take(parallel) => Some(turn),
+        },
     };
-    let limit = call.spec().timeout_ms.map(Duration::from_millis);
-    let mut deadline = std::pin::pin!(async {
+    call.begin();
+    let limit = call.plan().timeout;
+    let deadline = async move {
         match limit {
             Some(limit) => tokio::time::sleep(limit).await,
             None => std::future::pending().await,
         }
-    });
-    let left = async || match gone {
-        Some(gone) => gone.notified().await,
-        None => std::future::pending().await,
     };
+    match work {
+        Work::Process(command) => {
+            match session.spawner.spawn(&command, call.has_stdin()).await {
+                Ok(running) => call.attach(running),
+                Err(error) => {
+                    let mut ended = call.ended();
+                    ended.failure = Some(Failure {
+                        kind: FailureKind::System,
+                        message: refused(&error).ename().to_owned(),
+                    });
+                    ended.tree_ended = true;
+                    return;
+                }
+            }
+            watch(call, gone, deadline).await;
+        }
+        Work::Native(native) => {
+            answer(session, call, native, gone, deadline).await;
+        }
+    }
+}
+
+/// The call has left the queue.
+fn not_started(call: &Call) {
+    let mut ended = call.ended();
+    ended.cancelled = true;
+    ended.tree_ended = true;
+}
+
+/// toolsrv does by itself what is asked.
+async fn answer(
+    session: &Arc<Session>,
+    call: &Call,
+    native: Native,
+    gone: Option<&Notify>,
+    deadline: impl Future<Output = ()>,
+) {
+    let mut exit = None;
+    tokio::select! {
+        said = native.run(session) => match said {
+            Ok(text) => {
+                exit = Some(Exit::Code(0));
+                call.say(Stream::Stdout, text);
+            }
+            Err(text) => {
+                exit = Some(Exit::Code(1));
+                call.say(Stream::Stderr, text);
+            }
+        },
+        () = call.asked_to_end() => call.ended().cancelled = true,
+        () = left(call, gone) => call.ended().cancelled = true,
+        () = deadline => call.ended().timed_out = true,
+    }
+    let mut ended = call.ended();
+    ended.exit = exit;
+    ended.tree_ended = true;
+    ended.duration = call.duration();
+}
+
+/// Follows the supervisor of a process.
+async fn watch(call: &Call, gone: Option<&Notify>, deadline: impl Future<Output = ()>) {
+    // It is there until this function has let the call end.
+    let Some(control) = call.control() else {
+        return;
+    };
+    let mut deadline = std::pin::pin!(deadline);
     let mut ending = false;
+    if call.was_asked_to_end() {
+        // Whoever asked found no supervisor yet.
+        ending = true;
+        call.end(call.grace()).await;
+    }
     let mut unread = false;
     loop {
         tokio::select! {
@@ -74,7 +179,7 @@ async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
                 call.ended().timed_out = true;
                 call.end(call.grace()).await;
             }
-            () = left(), if !unread => {
+            () = left(call, gone), if !unread => {
                 unread = true;
                 if call.ended().exit.is_none() && !ending {
                     ending = true;
@@ -84,14 +189,10 @@ async fn follow(call: &Call, gone: Option<&Notify>) -> bool {
             }
         }
     }
-    call.end_stdin();
-    call.set_phase(Phase::Ended);
-    unread
 }
 
 /// Takes one report in; false after the last one.
 fn note(call: &Call, report: Option<Report>) -> bool {
-    let started = call.started();
     let mut ended = call.ended();
     match report {
         Some(Report::Started(pid)) => {
@@ -126,7 +227,7 @@ fn note(call: &Call, report: Option<Report>) -> bool {
             });
         }
     }
-    ended.duration = Instant::now().duration_since(started);
+    ended.duration = call.duration();
     false
 }
 

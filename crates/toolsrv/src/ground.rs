@@ -19,6 +19,8 @@ pub(crate) struct Ground<'a> {
     /// The environment toolsrv was started with.
     pub(crate) environment: &'a Environment,
     pub(crate) places: &'a Places,
+    /// Where scripts of tools are kept.
+    pub(crate) scripts: Option<&'a Path>,
     /// Whether the person chose to run tools without enforcement.
     pub(crate) yolo: bool,
 }
@@ -36,12 +38,14 @@ impl Ground<'_> {
         };
         let roots = self.ollie_roots();
         let path = environment.var("PATH");
+        let program = std::env::current_exe().ok();
         with(&HostView {
             cwd: self.cwd,
             home: Some(&environment.home),
             tmpdir: Some(&self.places.tmp),
             path: path.as_deref(),
-            tools_path: None,
+            tools_path: self.scripts,
+            program: program.as_deref(),
             ollie_roots: &roots,
             env: &|name| environment.var(name),
             identity: Some(&identity),
@@ -101,6 +105,7 @@ impl Ground<'_> {
             self.places.run.clone(),
             self.places.tmp.clone(),
         ];
+        roots.extend(self.scripts.map(Path::to_owned));
         if let Ok(program) = std::env::current_exe() {
             roots.extend(install_root(&program).map(Path::to_owned));
         }

@@ -11,8 +11,10 @@
 //!    [`lobby`], proves itself ([`door`]) and then sees the files of [`tree`].
 //!    Where there is a project's policy file, no call runs before the file
 //!    `project` was written ([`project`]).
-//! 3. Writing to `proc/new` makes a [`call`]: [`driver`] follows its
-//!    supervisor, [`stream`] hands its output on as fast as the reader takes
+//! 3. Writing to `proc/new` makes a [`call`]. Its tool comes from the
+//!    [`registry`], which knows what of it runs here ([`variants`]); a [`plan`]
+//!    is made of its arguments. Then it waits for its turn ([`turns`]),
+//!    [`driver`] follows its supervisor, [`stream`] hands its output on as fast as the reader takes
 //!    it, [`log`] keeps a bounded copy. Calls of `proc/new.bg` have no reader
 //!    and go on by themselves.
 //!
@@ -41,17 +43,25 @@ mod lobby;
 mod log;
 mod log_file;
 mod logind;
+mod native;
 mod pace;
 mod places;
+mod plan;
 mod project;
+mod registry;
 mod serve;
 mod session;
 mod start;
 mod stdin;
 mod stdio;
+mod store;
 mod stream;
+mod tool;
+mod tool_tree;
 mod tree;
+mod turns;
 mod used_ids;
+mod variants;
 mod why;
 
 pub use attach::attach;

@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use ollie_protocol::LogState;
 use ollie_protocol::limits::LOG_KEEP;
+use ollie_protocol::{CallId, LogState};
 
 /// A bounded copy of an output stream: its beginning and its end, at most
 /// [`LOG_KEEP`] bytes. Offsets are those of the whole stream.
@@ -26,6 +26,9 @@ pub(crate) enum At {
 
 const HEAD: usize = LOG_KEEP / 4;
 const TAIL: usize = LOG_KEEP - HEAD;
+
+/// Room for the line in the place of what is not shown.
+const LINE_MAX: usize = 192;
 
 impl Log {
     /// Adds what the stream said next.
@@ -89,8 +92,8 @@ impl Log {
 
     /// The stream as text of at most `limit` bytes: its beginning and end, cut
     /// at character boundaries with a line between them that says how much is
-    /// missing. Also how many bytes of the stream it holds.
-    pub(crate) fn text(&self, limit: usize) -> (String, u64) {
+    /// missing and how to see it. Also how many bytes of the stream it holds.
+    pub(crate) fn text(&self, limit: usize, id: &CallId) -> (String, u64) {
         let whole = self.total == self.kept() as u64;
         if whole && self.kept() <= limit {
             let mut bytes = self.head.clone();
@@ -98,13 +101,14 @@ impl Log {
             return (String::from_utf8_lossy(&bytes).into_owned(), self.total);
         }
         let head = cut_end(&self.head[..self.head.len().min(limit / 4)]);
-        let last = self.last(limit - limit / 4 - 128);
+        let last = self.last((limit - limit / 4).saturating_sub(LINE_MAX));
         let tail = cut_start(&last);
         let kept = (head.len() + tail.len()) as u64;
         let text = format!(
-            "{}\n[... {} bytes are not shown ...]\n{}",
+            "{}\n[... {} bytes are not shown: proc_output with id {id} and offset {} ...]\n{}",
             String::from_utf8_lossy(head),
             self.total - kept,
+            head.len(),
             String::from_utf8_lossy(tail)
         );
         (text, kept)
@@ -112,7 +116,7 @@ impl Log {
 }
 
 /// Without the bytes of a character that the cut left incomplete.
-fn cut_end(bytes: &[u8]) -> &[u8] {
+pub(crate) fn cut_end(bytes: &[u8]) -> &[u8] {
     let begun = (1..=3.min(bytes.len())).find(|&back| bytes[bytes.len() - back] & 0xC0 != 0x80);
     match begun {
         Some(back) => {
@@ -134,7 +138,7 @@ fn cut_end(bytes: &[u8]) -> &[u8] {
 }
 
 /// Without the continuation bytes that the cut left at the start.
-fn cut_start(bytes: &[u8]) -> &[u8] {
+pub(crate) fn cut_start(bytes: &[u8]) -> &[u8] {
     let skip = bytes
         .iter()
         .take(3)
@@ -147,6 +151,10 @@ fn cut_start(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn id() -> CallId {
+        CallId::new("x".repeat(64)).unwrap()
+    }
+
     #[test]
     fn a_short_stream_is_kept_whole_at_any_offset() {
         let mut log = Log::default();
@@ -155,7 +163,7 @@ mod tests {
         assert_eq!(log.at(0, 5), At::Bytes("hello".into()));
         assert_eq!(log.at(6, 99), At::Bytes("world".into()));
         assert_eq!(log.at(11, 1), At::End);
-        assert_eq!(log.text(100), ("hello world".into(), 11));
+        assert_eq!(log.text(100, &id()), ("hello world".into(), 11));
     }
 
     #[test]
@@ -182,7 +190,7 @@ mod tests {
         let mut log = Log::default();
         log.push("\u{20ac}".repeat(100_000).as_bytes());
         for limit in 1000..1012 {
-            let (text, kept) = log.text(limit);
+            let (text, kept) = log.text(limit, &id());
             assert!(!text.contains('\u{fffd}'), "{limit}");
             assert!(text.len() <= limit, "{} > {limit}", text.len());
             assert!(kept > 500);

@@ -18,6 +18,9 @@ use crate::lobby::Lobby;
 use crate::logind::Logind;
 use crate::places::Places;
 use crate::project::{Project, Watched};
+use crate::registry::Registry;
+use crate::store::Store;
+use crate::turns::Turns;
 
 /// What all connections of a session share.
 pub(crate) struct Session {
@@ -31,8 +34,16 @@ pub(crate) struct Session {
     pub(crate) project: Project,
     /// Starts commands.
     pub(crate) spawner: Spawner,
+    /// This very program, if it knows where it lies.
+    pub(crate) program: Option<PathBuf>,
+    /// What can be called.
+    pub(crate) registry: Registry,
+    /// The order in which calls run.
+    pub(crate) turns: Turns,
     /// Calls by their ids.
     pub(crate) calls: Calls,
+    /// Numbers for calls that toolsrv names itself.
+    pub(crate) started_processes: AtomicU64,
     /// Who is connected to the socket.
     pub(crate) lobby: Arc<Lobby>,
     /// Set when the session is to end.
@@ -70,6 +81,15 @@ pub(crate) struct Confinement {
     pub(crate) env: Vec<Octets>,
 }
 
+impl Sandbox {
+    /// What calls are held to; refused where nothing may run.
+    pub(crate) fn confinement(&self) -> Result<&Confinement, Refusal> {
+        let confinement = self.confinement.as_ref();
+        confinement
+            .map_err(|reason| Refusal::new(format!("no call is run without a sandbox: {reason}")))
+    }
+}
+
 struct Keys {
     /// Good for one connection, then forgotten.
     secret: Option<Key>,
@@ -86,6 +106,7 @@ impl Session {
         environment: Environment,
         project: Project,
         spawner: Spawner,
+        store: Option<Store>,
     ) -> Arc<Self> {
         let secret = boot.secret;
         Arc::new(Self {
@@ -94,7 +115,11 @@ impl Session {
             environment,
             project,
             spawner,
+            program: std::env::current_exe().ok(),
+            registry: Registry::new(store),
+            turns: Turns::default(),
             calls: Calls::default(),
+            started_processes: AtomicU64::new(1),
             lobby: Lobby::new(),
             ending: Notify::new(),
             paths: AtomicU64::new(100),
@@ -118,6 +143,7 @@ impl Session {
             cwd: &self.cwd,
             environment: &self.environment,
             places: &self.places,
+            scripts: self.registry.store.as_ref().map(Store::directory),
             yolo: self.yolo,
         }
     }
@@ -160,6 +186,25 @@ impl Session {
         let owner = fits(&keys.owner).then(|| keys.owner.clone());
         let agent = (aname != OWNER && fits(&keys.agent)).then(|| keys.agent.clone());
         owner.or(agent)
+    }
+
+    /// A variable as calls see it.
+    pub(crate) fn call_variable(&self, name: &str) -> Option<Vec<u8>> {
+        let confinement = self.sandbox()?.confinement.as_ref().ok()?;
+        let value = |entry: &Octets| {
+            let value = entry.as_bytes().strip_prefix(name.as_bytes())?;
+            value.strip_prefix(b"=").map(<[u8]>::to_vec)
+        };
+        confinement.env.iter().find_map(value)
+    }
+
+    /// The directory that a call names, or the session's.
+    pub(crate) fn directory(&self, named: Option<&Octets>) -> Octets {
+        let directory = match named {
+            None => self.cwd.clone(),
+            Some(named) => self.cwd.join(named.as_os_str()),
+        };
+        directory.into_os_string().into()
     }
 
     /// The first of `count` qid paths that nothing else has.

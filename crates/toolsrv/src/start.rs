@@ -21,6 +21,7 @@ use crate::project::Project;
 use crate::serve::serve;
 use crate::session::Session;
 use crate::stdio::Stdio;
+use crate::store::Store;
 
 /// How long the companion has to end what is left.
 const COMPANION_WAIT: Duration = Duration::from_secs(10);
@@ -75,6 +76,7 @@ fn with_companion(
                 let stdio = Stdio::open()?;
                 announce(&mark, &ready.ready, ready.project.as_bytes())?;
                 let _in_use = collect_old_versions();
+                collect_old_scripts(&ready.session);
                 serve(ready.session, stdio, ready.listener, ready.nonce).await;
                 Ok(())
             }
@@ -110,6 +112,8 @@ async fn prepare(
     mut boot: Boot,
 ) -> Result<Prepared, Error> {
     let cwd = working_directory(boot.cwd.as_ref())?;
+    // Before the policy, which grants a directory only if it is there.
+    let store = Store::in_one_of(script_places(&environment, places));
     let layered = Layered::from_json(boot.policy.get().as_bytes()).map_err(Error::Policy)?;
     let (project, text) = Project::read(&cwd, boot.project)?;
     let spawner = Spawner::new(companion).map_err(Error::Companion)?;
@@ -123,7 +127,8 @@ async fn prepare(
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(Error::system("make a nonce"))?,
     };
-    let session = Session::new(boot, cwd, places.clone(), environment, project, spawner);
+    let places = places.clone();
+    let session = Session::new(boot, cwd, places, environment, project, spawner, store);
     let project = session.begin(layered, text.as_deref()).await?;
     let ready = Ready::Ready {
         protocol: limits::PROTOCOL,
@@ -214,6 +219,22 @@ fn working_directory(asked: Option<&Octets>) -> Result<PathBuf, Error> {
     std::env::current_dir().map_err(usable)
 }
 
+/// Where scripts of tools may be kept, the best place first: beside the
+/// installed versions, in the user's cache, or for this session alone.
+fn script_places(environment: &Environment, places: &Places) -> Vec<PathBuf> {
+    let named = environment.var("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = named
+        .unwrap_or_else(|| environment.home.join(".cache"))
+        .join("ollie");
+    let program = std::env::current_exe().ok();
+    let installed = program
+        .as_deref()
+        .and_then(version_directory)
+        .and_then(|version| version.ancestors().nth(2));
+    let roots = installed.into_iter().chain([cache.as_path(), &places.run]);
+    roots.map(|root| root.join("scripts")).collect()
+}
+
 /// Removes versions that nobody needs any more, beside the work. This one is
 /// in use for as long as the result is kept.
 fn collect_old_versions() -> Option<File> {
@@ -223,4 +244,13 @@ fn collect_old_versions() -> Option<File> {
     // Without a thread they are collected another time.
     let _ = std::thread::Builder::new().spawn(move || collect(&version, SystemTime::now()));
     held
+}
+
+/// Removes scripts that were not used for long.
+fn collect_old_scripts(session: &Session) {
+    if let Some(store) = &session.registry.store {
+        let directory = store.directory().to_owned();
+        let collect = move || Store::collect(&directory, SystemTime::now());
+        let _ = std::thread::Builder::new().spawn(collect);
+    }
 }

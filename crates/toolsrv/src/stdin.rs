@@ -33,16 +33,39 @@ struct Queue {
 }
 
 impl Stdin {
-    /// Feeds `pipe` from a task of its own until the end of input, or until
-    /// the process closes its side.
-    pub(crate) fn new(pipe: pipe::Sender) -> Arc<Self> {
-        let stdin = Arc::new(Self {
+    /// What is written waits until there is a process.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
             queue: Mutex::default(),
             filled: Notify::new(),
             drained: Notify::new(),
-        });
-        tokio::spawn(Arc::clone(&stdin).pump(pipe));
+        })
+    }
+
+    /// All of the input, of any length.
+    pub(crate) fn given(data: Bytes) -> Arc<Self> {
+        let stdin = Self::new();
+        let mut queue = stdin.queue();
+        queue.bytes = data.len();
+        queue.waiting.extend((!data.is_empty()).then_some(data));
+        queue.ended = true;
+        drop(queue);
         stdin
+    }
+
+    /// Feeds `pipe` from a task of its own until the end of input, or until
+    /// the process closes its side.
+    pub(crate) fn feed(self: &Arc<Self>, pipe: pipe::Sender) {
+        tokio::spawn(Arc::clone(self).pump(pipe));
+    }
+
+    /// There will be no process.
+    pub(crate) fn give_up(&self) {
+        let mut queue = self.queue();
+        queue.broken = true;
+        queue.waiting.clear();
+        drop(queue);
+        self.drained.notify_waiters();
     }
 
     /// Takes `data` once there is room.
@@ -112,11 +135,7 @@ impl Stdin {
             drop(queue);
             self.drained.notify_waiters();
         }
-        let mut queue = self.queue();
-        queue.broken = true;
-        queue.waiting.clear();
-        drop(queue);
-        self.drained.notify_waiters();
+        self.give_up();
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

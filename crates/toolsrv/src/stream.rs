@@ -60,7 +60,7 @@ impl EventStream {
             tokio::select! {
                 _ = phases.changed() => {}
                 // Output waits for the news that there is a process.
-                () = self.call.output_ready(), if phase != Phase::Starting => {}
+                () = self.call.output_ready(), if phase > Phase::Starting => {}
             }
         }
     }
@@ -74,7 +74,7 @@ impl EventStream {
             if cursor.ended {
                 return Some(Bytes::new());
             }
-            if phase == Phase::Starting {
+            if phase <= Phase::Starting {
                 return None;
             }
             if !cursor.started

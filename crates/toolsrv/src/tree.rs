@@ -12,10 +12,12 @@ use crate::facts;
 use crate::live::{Live, line};
 use crate::project::ProjectNode;
 use crate::session::Session;
+use crate::tool_tree::{Tools, View};
 use crate::why::Why;
 
-/// The root of the tree, as docs/protocol.md describes it.
-pub(crate) fn root(session: &Arc<Session>) -> Arc<dyn Node> {
+/// The root of the tree for this agent, as docs/protocol.md describes it.
+pub(crate) fn root(view: &View) -> Arc<dyn Node> {
+    let session = &view.session;
     let json = |name, path, show: fn(&Session) -> Vec<u8>| {
         let session = Arc::clone(session);
         Live::node(name, path, move || show(&session))
@@ -35,7 +37,8 @@ pub(crate) fn root(session: &Arc<Session>) -> Arc<dyn Node> {
             Arc::new(Ctl {
                 session: Arc::clone(session),
             }),
-            Arc::new(Proc::new(session, 6)),
+            Arc::new(Proc::new(view, 6)),
+            Arc::new(Tools::new(view, 16)),
         ],
     ))
 }
@@ -152,7 +155,7 @@ impl OpenCtl {
             }
             Some((tree::BAR, id)) => {
                 let id = CallId::new(id).map_err(|error| Refusal::new(error.to_string()))?;
-                self.0.calls.bar(id).await
+                self.0.calls.bar(id)
             }
             Some((tree::LEASE, seconds)) => {
                 let seconds = seconds

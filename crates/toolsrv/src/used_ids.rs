@@ -25,13 +25,6 @@ impl UsedIds {
             }
         }
     }
-
-    /// Takes one back.
-    pub(crate) fn remove(&mut self, id: &CallId) {
-        if self.known.remove(id) {
-            self.order.retain(|known| known != id);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -48,8 +41,6 @@ mod tests {
         assert!(!used.contains(&id(0)));
         assert!(used.contains(&id(1)));
         assert_eq!(used.known.len(), limits::IDS_REMEMBERED);
-        used.remove(&id(1));
-        assert!(!used.contains(&id(1)));
         assert_eq!(used.order.len(), used.known.len());
     }
 }

@@ -73,6 +73,7 @@ mod tests {
             tmpdir: None,
             path: None,
             tools_path: None,
+            program: None,
             ollie_roots: &[],
             env: &|_| None,
             identity: None,

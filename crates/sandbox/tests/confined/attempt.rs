@@ -154,6 +154,7 @@ fn plain_policy() -> Result<ollie_sandbox::Policy, ollie_sandbox::Error> {
         tmpdir: None,
         path: None,
         tools_path: None,
+        program: None,
         ollie_roots: &[],
         env: &|_| None,
         identity: None,

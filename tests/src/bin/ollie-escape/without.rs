@@ -41,6 +41,7 @@ pub(crate) fn run(words: &[&str]) -> Result<i32, Box<dyn Error>> {
         tmpdir: Some(&tmpdir),
         path: path.as_deref(),
         tools_path: None,
+        program: None,
         ollie_roots: &[],
         env: &|name| std::env::var_os(name),
         identity: Some(&identity),
