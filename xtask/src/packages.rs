@@ -116,6 +116,7 @@ const NEEDED: &[(Sign, &str, &str)] = &[
         "default-jre-headless",
         "Java inside the sandbox",
     ),
+    (Sign::Program("go"), "golang-go", "Go inside the sandbox"),
     (Sign::Program("node"), "nodejs", "Node inside the sandbox"),
     (Sign::Program("npm"), "npm", "npm inside the sandbox"),
     (

@@ -52,7 +52,26 @@ END",
         "a Python environment with pip",
         "python3",
         "python3 -m venv v && v/bin/python -m pip --version \
-         && v/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix'",
+         && v/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix'
+python3 - <<'END'
+import zipfile
+i = 'own-1.0.dist-info/'
+with zipfile.ZipFile('own-1.0-py3-none-any.whl', 'w') as z:
+    z.writestr('own.py', 'SEVEN = 7')
+    z.writestr(i + 'METADATA', 'Metadata-Version: 2.1\\nName: own\\nVersion: 1.0\\n')
+    z.writestr(i + 'WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    z.writestr(i + 'RECORD', '')
+END
+v/bin/python -m pip install -q --no-index ./own-1.0-py3-none-any.whl \
+ && v/bin/python -c 'import own; assert own.SEVEN == 7'",
+    ),
+    (
+        "go builds and tests without a network",
+        "go",
+        "export GOPROXY=off GOTOOLCHAIN=local GOCACHE=$TMPDIR/go && go mod init example.org/own 2>/dev/null \
+         && printf 'package main\\nfunc seven() int { return 7 }\\nfunc main() { println(seven()) }\\n' > m.go \
+         && printf 'package main\\nimport \"testing\"\\nfunc TestSeven(t *testing.T) { if seven() != 7 { t.Fail() } }\\n' > m_test.go \
+         && go build -o own . && ./own && go test ./...",
     ),
     (
         "Python's processes",
