@@ -69,6 +69,18 @@ impl Running {
         assert!(found, "no {text:?} on standard output\n{}", self.so_far());
     }
 
+    /// Waits until standard error holds `text`.
+    ///
+    /// # Panics
+    /// If it ends without.
+    pub fn await_stderr(&self, text: &str) {
+        let found = self
+            .stderr
+            .as_ref()
+            .is_some_and(|tap| tap.wait(PATIENCE, |seen| contains(seen, text.as_bytes())));
+        assert!(found, "no {text:?} on standard error\n{}", self.so_far());
+    }
+
     /// The processes of its session, once there are all of them.
     ///
     /// # Panics
