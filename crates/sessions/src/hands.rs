@@ -109,8 +109,21 @@ impl SessionHands {
 impl Hands for SessionHands {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<ToolDef>, HandsError>> {
         Box::pin(async {
-            self.connected().await?;
-            Ok(catalogue())
+            let kept = self.connected().await?;
+            // Read each time: a tool may have been loaded, or changed.
+            let listed = tokio::select! {
+                listed = kept.conn().tools() => listed,
+                quiet = kept.silence() => {
+                    self.link.abandon(&kept).await;
+                    let seconds = quiet.as_secs();
+                    let message = format!("the host was silent for {seconds} s");
+                    return Err(HandsError { message });
+                }
+            };
+            let failed = |error| HandsError {
+                message: chain(&error),
+            };
+            Ok(catalogue(&listed.map_err(failed)?))
         })
     }
 

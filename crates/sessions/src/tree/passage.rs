@@ -39,9 +39,13 @@ const PROC: Shape = Shape {
 };
 
 const TOOLS: Shape = Shape {
-    name: "tools",
+    name: tree::TOOLS,
     files: &[(tree::INDEX, 0o444), (tree::CTL, 0o222)],
-    below: &[("spec", 0o444), ("doc", 0o444), ("variant", 0o444)],
+    below: &[
+        (tree::SPEC, 0o444),
+        (tree::DOC, 0o444),
+        (tree::VARIANT, 0o444),
+    ],
 };
 
 /// A file or directory of the session's toolsrv, passed through.
