@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ollie_tests::{User, World, gap};
+use ollie_protocol::CallId;
+use ollie_tests::{Toolsrv, User, World, await_that, gap, shell_call};
 
 /// Ctrl-C, then SIGTERM for whatever is left, then SIGKILL: two seconds each,
 /// and the rest for a busy machine.
@@ -114,6 +115,42 @@ fn a_hundred_and_twenty_seven_processes_that_ignore_signals_are_ended() {
     running.ctrl_c();
     let _ = running.finish().has_status(130);
     assert_eq!(world.leftovers(), Vec::<String>::new());
+}
+
+/// What ending one tree costs must not grow with what else runs: when each of
+/// these looked through all processes of the machine again and again, that took
+/// half a minute, and for most the end was not confirmed in its time.
+#[tokio::test]
+async fn two_hundred_trees_that_ignore_signals_are_ended_at_once() {
+    const TREES: usize = 200;
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let session = toolsrv.first().await;
+    let ids: Vec<_> = (0..TREES).map(|n| format!("tree{n}")).collect();
+    for id in &ids {
+        let code = format!("trap '' TERM; : > {id}; while :; do sleep 4242; done");
+        let mut call = shell_call(id, &code);
+        call.grace_ms = Some(100);
+        session.start(&call).await.unwrap();
+    }
+    let ready = || ids.iter().all(|id| world.project().join(id).exists());
+    assert!(await_that(Duration::from_secs(60), ready));
+    let started = Instant::now();
+    let orders: Vec<_> = ids.iter().map(|id| session.control(id, "end")).collect();
+    for order in orders {
+        order.await.unwrap();
+    }
+    let mut confirmed = 0;
+    for id in &ids {
+        let result = session
+            .wait(&CallId::new(id.as_str()).unwrap())
+            .await
+            .unwrap();
+        confirmed += usize::from(result.tree_ended);
+    }
+    let took = started.elapsed();
+    assert_eq!(confirmed, TREES);
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 /// Such a process is shown as a zombie and is none.

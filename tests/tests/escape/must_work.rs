@@ -138,6 +138,24 @@ node n.js"#,
          && $E unix-pair packets",
     ),
     (
+        "a pair of datagram sockets",
+        "sh",
+        "$E pair-messages && $E pair-nonsense",
+    ),
+    (
+        "a pair of datagram sockets between two processes",
+        "python3",
+        "cat > d.py <<'END'
+import os, socket
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+if os.fork() == 0:
+    a.close(); b.send(b'one'); b.send(b'two'); os._exit(b.recv(9) != b'three')
+b.close(); assert (a.recv(9), a.recv(9)) == (b'one', b'two'); a.send(b'three')
+assert os.wait()[1] == 0
+END
+python3 d.py",
+    ),
+    (
         "many connections at once, and a server that does not accept",
         "sh",
         "$E parallel . && $E full-backlog . && $E bad-addresses && $E echo . 100",

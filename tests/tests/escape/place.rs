@@ -4,8 +4,9 @@
 use std::io::Read as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ollie_tests::{Finished, Running, User, World};
 
@@ -26,6 +27,10 @@ pub(crate) const SECRETS: [&str; 10] = [
     "outside/victim",
 ];
 
+/// Each round of a race hands over from process to process a few times, which
+/// takes a hundred times as long where many others wait for a processor.
+const LIMIT: Duration = Duration::from_secs(180);
+
 pub(crate) struct Place {
     helper: PathBuf,
     /// A call of another session, which sleeps.
@@ -33,6 +38,7 @@ pub(crate) struct Place {
     sibling_pid: u32,
     toolsrv_socket: PathBuf,
     unix: UnixListener,
+    _log: UnixDatagram,
     _abstract: UnixListener,
     abstract_name: String,
     tcp: std::net::TcpListener,
@@ -58,11 +64,15 @@ impl Place {
         let listener = UnixListener::bind(&unix).unwrap();
         std::fs::set_permissions(&unix, PermissionsExt::from_mode(0o777)).unwrap();
         listener.set_nonblocking(true).unwrap();
+        // As /dev/log.
+        let log = world.outside().join("log.sock");
+        let datagrams = UnixDatagram::bind(&log).unwrap();
+        std::fs::set_permissions(&log, PermissionsExt::from_mode(0o777)).unwrap();
         let abstract_name = format!("ollie-escape{}", world.base().display());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let sibling = world
-            .ollie(["exec", "--", "sh", "-c", "echo $$; exec sleep 300"])
-            .limit(std::time::Duration::from_secs(300))
+            .ollie(["exec", "--", "sh", "-c", "echo $$; exec sleep 600"])
+            .limit(Duration::from_secs(600))
             .untapped()
             .spawn();
         let mut place = Self {
@@ -71,6 +81,7 @@ impl Place {
             sibling_pid: 0,
             toolsrv_socket: PathBuf::new(),
             unix: listener,
+            _log: datagrams,
             _abstract: UnixListener::bind_addr(&address).unwrap(),
             abstract_name,
             tcp: std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap(),
@@ -169,6 +180,7 @@ impl Place {
         invocation
             .env("SOME_TOKEN", "s3cret")
             .env("LD_AUDIT", "")
+            .limit(LIMIT)
             .run()
     }
 

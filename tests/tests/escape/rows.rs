@@ -310,7 +310,14 @@ pub(crate) const ROWS: &[Row] = &[
         "connect to toolsrv's socket",
         "$E unix stream $TOOLSRV_SOCKET",
     ),
-    seccomp("send a datagram to a Unix socket", "$E unix-pair datagram"),
+    seccomp(
+        "send a datagram to a Unix socket",
+        "$E unix datagram $OUT/log.sock",
+    ),
+    gate(
+        "the same on a pair of datagram sockets",
+        "$E pair-sendto $OUT/log.sock",
+    ),
     // The network.
     row(
         By::Network,

@@ -4,7 +4,7 @@ use super::degraded::missing;
 use super::enforcement::{Enforcement, Limit, Plan, TreeLimits};
 use super::gate::{GateRules, RESOLVE_UNIX};
 use super::{probe, ruleset, sys};
-use crate::seccomp::{Processor, Rules, filter};
+use crate::seccomp::{Gated, Processor, Rules, filter};
 use crate::{Error, Policy};
 
 /// Compiles a policy for this kernel. Done once per session and policy; the
@@ -41,7 +41,12 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
     }
     let abi = abi.map_err(probe::refusal)?;
     let processor = Processor::current().ok_or(Error::Architecture)?;
-    let missing = missing(policy, abi);
+    let gated = match abi {
+        RESOLVE_UNIX.. => Gated::Nothing,
+        _ if sys::asking_is_kept_up() => Gated::Pairs,
+        _ => Gated::Connections,
+    };
+    let missing = missing(policy, abi, gated);
     if !policy.best_effort.value && !missing.is_empty() {
         return Err(Error::Missing { missing });
     }
@@ -54,7 +59,6 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
         Enforced::Partial
     };
     report.degraded = missing;
-    let gated = abi < RESOLVE_UNIX;
     let rules = Rules {
         network: policy.network(),
         gated,
@@ -68,7 +72,7 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
             memory_mb: policy.limits.memory_mb.as_ref().map(|most| most.value),
         },
         filter: filter(processor, rules),
-        gate: gated.then(|| GateRules::new(policy)),
+        gate: (gated != Gated::Nothing).then(|| GateRules::new(policy)),
     };
     Ok(Enforcement::new(Some(fd), plan, report))
 }

@@ -1,10 +1,11 @@
 //! What a policy asks for and a kernel does not have, each as a sentence.
 
+use crate::seccomp::Gated;
 use crate::{Network, Policy};
 
 /// The sentences for a kernel of Landlock ABI `abi`.
 /// (Documentation/userspace-api/landlock.rst, "Previous limitations")
-pub(crate) fn missing(policy: &Policy, abi: u32) -> Vec<String> {
+pub(crate) fn missing(policy: &Policy, abi: u32, gated: Gated) -> Vec<String> {
     let mut missing = Vec::new();
     let mut lacks = |needed: u32, what: &str| {
         if abi < needed {
@@ -40,7 +41,12 @@ pub(crate) fn missing(policy: &Policy, abi: u32) -> Vec<String> {
     // on does not exist.
     lacks(
         super::gate::RESOLVE_UNIX,
-        "Unix datagram sockets cannot be made",
+        match gated {
+            Gated::Pairs => {
+                "Unix datagram sockets cannot be made, and socketpair(2) makes sequenced packet sockets of a pair of them"
+            }
+            _ => "Unix datagram sockets cannot be made, nor pairs of them",
+        },
     );
     for (name, limit) in policy.limits.named().into_iter().take(2) {
         if let Some(limit) = limit {
@@ -92,12 +98,14 @@ mod tests {
         });
         let counts = |p: &Policy| {
             (1..=10)
-                .map(|abi| missing(p, abi).len())
+                .map(|abi| missing(p, abi, Gated::Pairs).len())
                 .collect::<Vec<_>>()
         };
         assert_eq!(counts(&open), [6, 5, 4, 4, 3, 1, 1, 1, 0, 0]);
         assert_eq!(counts(&ports), [7, 6, 5, 4, 3, 1, 1, 1, 0, 0]);
-        assert!(missing(&open, 7)[0].contains("ABI 7, needs 9"));
+        assert!(missing(&open, 7, Gated::Pairs)[0].contains("ABI 7, needs 9"));
+        assert!(missing(&open, 7, Gated::Pairs)[0].contains("sequenced packet"));
+        assert!(missing(&open, 7, Gated::Connections)[0].contains("nor pairs"));
     }
 
     #[test]
@@ -111,6 +119,6 @@ mod tests {
                 line: None,
             },
         });
-        assert_eq!(missing(&policy, 10).len(), 1);
+        assert_eq!(missing(&policy, 10, Gated::Nothing).len(), 1);
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::gate::GateRules;
 use super::sys::notify::{self, Address, Question};
+use super::sys::pair;
 
 /// The most connections that one call can have waiting in connect(2). One
 /// that would be the next waits its turn.
@@ -71,8 +72,11 @@ fn stand(doormen: &Arc<Doormen>) {
     }
 }
 
-/// Makes the connection that was asked for, or says with which errno it fails.
+/// Makes the connection or the pair that was asked for, or says with which errno it fails.
 fn answer(question: &Question, rules: &GateRules) -> Result<(), i32> {
+    if question.is_for_a_pair() {
+        return pair::of_packets(question);
+    }
     // From here on the number of the descriptor and the memory of the process
     // do not matter any more: this is the socket, and this is the address.
     let socket = notify::socket_of(question)?;

@@ -57,6 +57,9 @@ impl GateRules {
 /// itself, of that socket, to the very file that it looked at. Only the
 /// outcome goes back.
 ///
+/// It answers socketpair(2) of datagram sockets as well, with a pair of
+/// sequenced packet sockets: they take no address with a message.
+///
 /// The deciding threads have no capabilities and are in a Landlock domain of
 /// their own that the call's is nested in, with the same rules on TCP ports
 /// and on abstract sockets. So a connection made for a tool reaches nothing
@@ -120,7 +123,7 @@ impl Gate {
 
 /// Where the questions of one call arrive. It can be polled, and
 /// [`Listener::is_asked`] tells a question from the end of the call. If it is
-/// closed, connect(2) answers ENOSYS.
+/// closed, what would be asked about answers ENOSYS.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,

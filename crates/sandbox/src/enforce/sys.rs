@@ -5,6 +5,7 @@
 )]
 
 pub(crate) mod notify;
+pub(crate) mod pair;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -252,6 +253,22 @@ fn load_with_listener(filter: &[Instruction], gate: BorrowedFd<'_>) -> Result<()
         other => other?,
     };
     notify::send(gate, listener)
+}
+
+/// Whether the kernel keeps a thread asking, once its question is taken, until
+/// it is answered or killed. Flags are looked at before the program, of which
+/// there is none here (seccomp(2): EINVAL for a flag, EFAULT for a pointer).
+pub(crate) fn asking_is_kept_up() -> bool {
+    // SAFETY: with a null pointer there is nothing to read and to load.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            SET_MODE_FILTER,
+            NEW_LISTENER | WAIT_KILLABLE,
+            std::ptr::null::<libc::sock_fprog>(),
+        )
+    };
+    check(answer) == Err(libc::EFAULT)
 }
 
 fn load(filter: &[Instruction], flags: u32) -> Result<i32, i32> {

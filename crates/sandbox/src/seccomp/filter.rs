@@ -106,8 +106,18 @@ const MSG_FASTOPEN: u32 = 0x2000_0000;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) network: &'a Network,
-    /// Whether Landlock leaves pathname Unix sockets to a gate.
-    pub(crate) gated: bool,
+    pub(crate) gated: Gated,
+}
+
+/// What a listener is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gated {
+    /// Nothing: Landlock restricts pathname Unix sockets.
+    Nothing,
+    /// Connections.
+    Connections,
+    /// Connections, and pairs of Unix datagram sockets.
+    Pairs,
 }
 
 /// The filter for one processor.
@@ -164,7 +174,7 @@ fn cases<'a>(processor: Processor, rules: Rules<'a>) -> Vec<Case<'a>> {
         Box::new(move |asm| pair(asm, rules.gated)),
     );
     case(numbers.prlimit64, Box::new(own_limits));
-    if rules.gated {
+    if rules.gated != Gated::Nothing {
         case(numbers.connect, Box::new(|asm| asm.answer(Answer::Ask)));
     }
     if rules.network.is_restricted() {
@@ -213,7 +223,7 @@ pub(crate) fn depth(processor: Processor) -> usize {
     }
     let rules = Rules {
         network: &Network::Unrestricted,
-        gated: true,
+        gated: Gated::Pairs,
     };
     of(cases(processor, rules).len())
 }
@@ -235,9 +245,16 @@ fn own_limits(asm: &mut Assembler) {
     asm.answer(Answer::Allow);
 }
 
-fn pair(asm: &mut Assembler, gated: bool) {
+/// An end of a pair takes an address with a message as well. The listener can
+/// give a pair that does not.
+fn pair(asm: &mut Assembler, gated: Gated) {
     asm.load(Word::Low(0));
     asm.answer_unless(JUMP_EQUAL, AF_UNIX, Answer::Errno(EAFNOSUPPORT));
+    if gated == Gated::Pairs {
+        asm.load(Word::Low(1));
+        asm.and(SOCK_TYPE_MASK);
+        asm.answer_if(JUMP_EQUAL, SOCK_DGRAM, Answer::Ask);
+    }
     unix(asm, gated);
 }
 
@@ -246,8 +263,8 @@ fn pair(asm: &mut Assembler, gated: bool) {
 /// another thread changes a moment later. So where the filter has to keep
 /// tools from pathname sockets there are none. The other two kinds take an
 /// address in connect alone. (unix(7): SOCK_RAW makes a datagram socket too.)
-fn unix(asm: &mut Assembler, gated: bool) {
-    if gated {
+fn unix(asm: &mut Assembler, gated: Gated) {
+    if gated != Gated::Nothing {
         asm.load(Word::Low(1));
         asm.and(SOCK_TYPE_MASK);
         asm.answer_if(JUMP_EQUAL, SOCK_STREAM, Answer::Allow);

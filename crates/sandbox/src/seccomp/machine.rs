@@ -3,7 +3,7 @@
 use super::assembler::{
     AND, Answer, Instruction, JUMP, JUMP_ANY_BIT, JUMP_AT_LEAST, JUMP_EQUAL, LOAD, RETURN,
 };
-use super::filter::{Processor, Rules};
+use super::filter::{Gated, Processor, Rules};
 use super::table::{EACCES, EAFNOSUPPORT, ENOSYS, EPERM, EPROTONOSUPPORT, REFUSALS};
 use crate::Network;
 
@@ -11,11 +11,11 @@ const X86: u32 = 0xc000_003e;
 const ARM: u32 = 0xc000_00b7;
 
 fn filter(processor: Processor, network: &Network) -> Vec<Instruction> {
-    let gated = false;
+    let gated = Gated::Nothing;
     super::filter::filter(processor, Rules { network, gated })
 }
 
-fn gated(number: u32, args: [u64; 6]) -> [u32; 2] {
+fn gated(gated: Gated, number: u32, args: [u64; 6]) -> [u32; 2] {
     [(Processor::X86_64, X86), (Processor::Aarch64, ARM)].map(|(processor, arch)| {
         // connect, socket, socketpair of asm-generic/unistd.h.
         let number = match (processor, number) {
@@ -26,7 +26,7 @@ fn gated(number: u32, args: [u64; 6]) -> [u32; 2] {
         };
         let rules = Rules {
             network: &Network::Unrestricted,
-            gated: true,
+            gated,
         };
         let program = super::filter::filter(processor, rules);
         run(&program, arch, number, args)
@@ -34,28 +34,34 @@ fn gated(number: u32, args: [u64; 6]) -> [u32; 2] {
 }
 
 #[test]
-fn a_gate_is_asked_for_connections_and_no_unix_datagram_socket_exists() {
+fn a_gate_is_asked_for_connections_and_pairs_and_no_unix_datagram_socket_exists() {
     // SECCOMP_RET_USER_NOTIF of linux/seccomp.h.
-    assert_eq!(gated(42, [0; 6]), [0x7fc0_0000; 2]);
+    let ask = 0x7fc0_0000;
     assert_eq!(answer(&Network::Unrestricted, 42, [0; 6]), ALLOW);
     let flags = 0x0008_0800u64;
-    for number in [41, 53] {
-        for (kind, answer) in [
-            (1, ALLOW),
-            (2, errno(EACCES)),
-            (3, errno(EACCES)),
-            (5, ALLOW),
-        ] {
+    let refused = errno(EACCES);
+    // SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET of bits/socket_type.h.
+    for (whom, number, answers) in [
+        (Gated::Connections, 41, [ALLOW, refused, refused, ALLOW]),
+        (Gated::Connections, 53, [ALLOW, refused, refused, ALLOW]),
+        (Gated::Pairs, 41, [ALLOW, refused, refused, ALLOW]),
+        (Gated::Pairs, 53, [ALLOW, ask, refused, ALLOW]),
+        (Gated::Nothing, 41, [ALLOW; 4]),
+        (Gated::Nothing, 53, [ALLOW; 4]),
+    ] {
+        for (kind, answer) in [1, 2, 3, 5].into_iter().zip(answers) {
             for kind in [kind, kind | flags, kind | 1 << 32] {
-                assert_eq!(
-                    gated(number, [1, kind, 0, 0, 0, 0]),
-                    [answer; 2],
-                    "{kind:#x}"
-                );
+                let args = [1, kind, 0, 0, 0, 0];
+                let what = format!("{whom:?} {number} {kind:#x}");
+                assert_eq!(gated(whom, number, args), [answer; 2], "{what}");
             }
         }
+        let connect = if whom == Gated::Nothing { ALLOW } else { ask };
+        assert_eq!(gated(whom, 42, [0; 6]), [connect; 2]);
+        assert_eq!(gated(whom, 41, [2, 2, 0, 0, 0, 0]), [ALLOW; 2], "UDP");
+        let family = gated(whom, 53, [2, 2, 0, 0, 0, 0]);
+        assert_eq!(family, [errno(EAFNOSUPPORT); 2], "a pair of the internet");
     }
-    assert_eq!(gated(41, [2, 2, 0, 0, 0, 0]), [ALLOW; 2], "UDP");
 }
 
 /// Runs a program as the kernel does (net/core/filter.c), and panics where the

@@ -14,4 +14,4 @@ mod machine;
 mod table;
 
 pub(crate) use assembler::Instruction;
-pub(crate) use filter::{Processor, Rules, filter};
+pub(crate) use filter::{Gated, Processor, Rules, filter};

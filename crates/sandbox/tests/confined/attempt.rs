@@ -107,7 +107,10 @@ fn attempt(words: &[&str]) -> Option<Answer> {
             .map(|t| t.join().unwrap_or(())),
         #[cfg(target_arch = "x86_64")]
         ["int80"] => int80(),
-        _ => return crate::attempt_socket::attempt(words),
+        _ => {
+            return crate::attempt_socket::attempt(words)
+                .or_else(|| crate::attempt_pair::attempt(words));
+        }
     })
 }
 

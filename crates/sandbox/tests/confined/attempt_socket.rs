@@ -40,19 +40,19 @@ fn kind_of(word: &str) -> Result<i32> {
     }
 }
 
-fn check(answer: i32) -> Result<i32> {
+pub(crate) fn check(answer: i32) -> Result<i32> {
     match answer {
         0.. => Ok(answer),
         _ => Err(Error::last_os_error()),
     }
 }
 
-fn socket(family: i32, kind: i32) -> Result<OwnedFd> {
+pub(crate) fn socket(family: i32, kind: i32) -> Result<OwnedFd> {
     // SAFETY: integers; the descriptor is new.
     unsafe { Ok(OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?)) }
 }
 
-fn address(path: &str) -> libc::sockaddr_un {
+pub(crate) fn address(path: &str) -> libc::sockaddr_un {
     let mut address = libc::sockaddr_un {
         sun_family: libc::AF_UNIX as u16,
         sun_path: [0; 108],
@@ -63,7 +63,7 @@ fn address(path: &str) -> libc::sockaddr_un {
     address
 }
 
-fn connect_to(fd: i32, address: *const libc::sockaddr_un) -> Result<()> {
+pub(crate) fn connect_to(fd: i32, address: *const libc::sockaddr_un) -> Result<()> {
     // SAFETY: the address is of that size, whatever is in it.
     let answer =
         unsafe { libc::connect(fd, address.cast(), size_of::<libc::sockaddr_un>() as u32) };
@@ -83,9 +83,16 @@ fn by_fd(kind: i32, directory: &str, name: &str) -> Result<()> {
 }
 
 fn pair(kind: i32) -> Result<()> {
+    two(kind).map(drop)
+}
+
+pub(crate) fn two(kind: i32) -> Result<[OwnedFd; 2]> {
     let mut fds = [0; 2];
-    // SAFETY: room for two.
-    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) }).map(drop)
+    // SAFETY: room for two, both of which are new.
+    unsafe {
+        check(libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()))?;
+        Ok(fds.map(|fd| OwnedFd::from_raw_fd(fd)))
+    }
 }
 
 fn own_abstract() -> Result<()> {

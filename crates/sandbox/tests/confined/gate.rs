@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(crate) const ALL: &[Case] = &[
         listed,
     ),
     ("own_sockets_of_every_kind_work", own),
+    ("a_pair_of_datagram_sockets_works", pairs),
+    ("an_address_on_a_pair_reaches_no_server", addressed),
     ("nonsense_is_answered_as_the_kernel_does", nonsense),
     ("who_waits_at_the_gate_holds_up_nobody", waiting),
     ("a_process_that_hides_its_memory_is_refused", hidden),
@@ -157,8 +159,36 @@ fn own(world: &World) {
     assert_eq!(world.attempt(&["parallel", "."]), "ok");
 }
 
+fn pairs(world: &World) {
+    assert_eq!(world.attempt(&["unix-pair", "datagram"]), "ok");
+    assert_eq!(world.attempt(&["pair-messages"]), "ok");
+    if ollie_sandbox::probe().abi < 9 {
+        assert_eq!(world.attempt(&["pair-kept"]), "ok");
+    }
+}
+
+fn addressed(world: &World) {
+    let path = world.home.join("log");
+    let server = UnixDatagram::bind(&path).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
+    server.set_nonblocking(true).unwrap();
+    let words = ["pair-sendto", path.to_str().unwrap()];
+    let answer = world.attempt(&words);
+    if ollie_sandbox::probe().abi < 9 {
+        assert_eq!(answer, "the other end got 5 bytes");
+    } else {
+        assert_eq!(answer, "EACCES");
+    }
+    assert!(server.recv(&mut [0; 8]).is_err());
+    // The proof that the server can be reached at all.
+    let yolo = Arc::new(compile(&world.policy(&Document::default()), true).unwrap());
+    assert_eq!(world.attempt_under(&yolo, &words), "ok");
+    assert_eq!(server.recv(&mut [0; 8]).unwrap(), 5);
+}
+
 fn nonsense(world: &World) {
     assert_eq!(world.attempt(&["bad-addresses"]), "ok");
+    assert_eq!(world.attempt(&["pair-nonsense"]), "ok");
 }
 
 fn waiting(world: &World) {

@@ -14,6 +14,7 @@
 )]
 
 mod attempt;
+mod attempt_pair;
 mod attempt_socket;
 mod cases;
 mod gate;

@@ -13,6 +13,8 @@
 #![expect(clippy::print_stderr, reason = "it says which error refused it")]
 
 mod attempt;
+#[path = "../../../../crates/sandbox/tests/confined/attempt_pair.rs"]
+mod attempt_pair;
 #[path = "../../../../crates/sandbox/tests/confined/attempt_socket.rs"]
 mod attempt_socket;
 mod calls;
@@ -31,7 +33,8 @@ fn main() {
     let answer = attempt::run(&words)
         .or_else(|| calls::run(&words))
         .or_else(|| no_landlock::run(&words))
-        .or_else(|| attempt_socket::attempt(&words));
+        .or_else(|| attempt_socket::attempt(&words))
+        .or_else(|| attempt_pair::attempt(&words));
     let status = match answer {
         None => 99,
         Some(Ok(())) => 0,

@@ -40,14 +40,22 @@ struct Response {
     flags: u32,
 }
 
-/// A thread that waits in connect(2).
+/// A thread that waits in connect(2) or socketpair(2).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     pub(crate) id: u64,
     /// Its number, as this process sees it.
     pub(crate) thread: u32,
-    arguments: [u64; 3],
-    listener: i32,
+    number: i32,
+    pub(super) arguments: [u64; 4],
+    pub(super) listener: i32,
+}
+
+impl Question {
+    /// Whether a pair of sockets is asked for, and not a connection.
+    pub(crate) fn is_for_a_pair(&self) -> bool {
+        i64::from(self.number) == libc::SYS_socketpair
+    }
 }
 
 /// The descriptor in a message of one byte.
@@ -120,12 +128,13 @@ pub(crate) fn next(listener: BorrowedFd<'_>) -> Option<Question> {
         // Room to spare, should the kernel's structure grow.
         let mut notice = (Notice::default(), [0u64; 16]);
         match ioctl(listener.as_raw_fd(), RECEIVE, (&raw mut notice).cast()) {
-            Ok(()) => {
-                let [socket, address, length, ..] = notice.0.arguments;
+            Ok(_) => {
+                let [first, second, third, fourth, ..] = notice.0.arguments;
                 return Some(Question {
                     id: notice.0.id,
                     thread: notice.0.pid,
-                    arguments: [socket, address, length],
+                    number: notice.0.number,
+                    arguments: [first, second, third, fourth],
                     listener: listener.as_raw_fd(),
                 });
             }
@@ -202,9 +211,9 @@ fn group_of(thread: u32) -> Result<i64, i32> {
         .ok_or(libc::ESRCH)
 }
 
-fn still_waits(question: &Question) -> Result<(), i32> {
+pub(super) fn still_waits(question: &Question) -> Result<(), i32> {
     let mut id = question.id;
-    ioctl(question.listener, STILL_WAITS, (&raw mut id).cast())
+    ioctl(question.listener, STILL_WAITS, (&raw mut id).cast()).map(drop)
 }
 
 /// The largest address, `struct sockaddr_storage`.
@@ -255,7 +264,7 @@ impl Address {
 
 /// Copies the address out of the thread's memory, once.
 pub(crate) fn address_of(question: &Question) -> Result<Address, i32> {
-    let [_, there, length] = question.arguments;
+    let [_, there, length, _] = question.arguments;
     // An int, as the kernel takes it.
     let length = usize::try_from(length as i32).map_err(|_| libc::EINVAL)?;
     let mut bytes = [0; LARGEST];
@@ -355,10 +364,11 @@ fn owned(fd: libc::c_long) -> Result<OwnedFd, i32> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn ioctl(fd: i32, request: u64, argument: *mut libc::c_void) -> Result<(), i32> {
+pub(super) fn ioctl(fd: i32, request: u64, argument: *mut libc::c_void) -> Result<i32, i32> {
     // SAFETY: each caller passes the structure that its request is defined
     // for, in memory that outlives the call.
-    check(unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) })
+    let answer = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) };
+    check(answer).and_then(|()| i32::try_from(answer).map_err(|_| libc::EIO))
 }
 
 #[cfg(test)]
