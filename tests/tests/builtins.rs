@@ -47,15 +47,15 @@ fn mode(path: &std::path::Path, mode: u32) {
 fn a_full_disk_leaves_the_old_content_and_nothing_else() {
     let world = World::ordinary();
     world.write(
-        "project/write",
+        "home/project/write",
         json!({"path": "full/file", "content": "x".repeat(100_000)}).to_string(),
     );
     let edits = json!([{"old": "old", "new": "x".repeat(100_000)}]);
     world.write(
-        "project/edit",
+        "home/project/edit",
         json!({"path": "full/file", "edits": edits}).to_string(),
     );
-    world.make_directory("project/full");
+    world.make_directory("home/project/full");
     let script = "mount -t tmpfs -o size=64k none full; echo old > full/file; \
         for tool in write edit; do \
             if \"$1\" builtin file_$tool < $tool; then echo done; else echo refused $?; fi; \
@@ -76,10 +76,10 @@ fn a_file_that_cannot_be_replaced_is_written_in_place_if_there_is_room() {
     let world = World::ordinary();
     for (name, size) in [("small", 3_000), ("large", 100_000)] {
         let request = json!({"path": "here", "content": "x".repeat(size)});
-        world.write(format!("project/{name}"), request.to_string());
+        world.write(format!("home/project/{name}"), request.to_string());
     }
-    world.make_directory("project/full");
-    world.write("project/here", "");
+    world.make_directory("home/project/full");
+    world.write("home/project/here", "");
     let script = "mount -t tmpfs -o size=64k none full; echo old > full/file; \
         mount --bind full/file here; \
         if \"$1\" builtin file_write < large; then echo done; fi; cat here; \
@@ -107,9 +107,9 @@ fn a_file_that_cannot_be_replaced_is_written_in_place_if_there_is_room() {
 #[test]
 fn without_permission_there_is_a_word_and_no_change() {
     let world = World::ordinary();
-    let closed = world.write("project/closed", "secret\n");
+    let closed = world.write("home/project/closed", "secret\n");
     mode(&closed, 0);
-    let fixed = world.write("project/fixed", "old\n");
+    let fixed = world.write("home/project/fixed", "old\n");
     mode(&fixed, 0o444);
     let edits = json!([{"old": "old", "new": "new"}]);
     for (name, arguments) in [
@@ -136,8 +136,8 @@ fn without_permission_there_is_a_word_and_no_change() {
 #[test]
 fn in_a_directory_that_takes_no_file_the_file_itself_is_written() {
     let world = World::ordinary();
-    let directory = world.make_directory("project/shut");
-    let file = world.write("project/shut/file", "old\n");
+    let directory = world.make_directory("home/project/shut");
+    let file = world.write("home/project/shut/file", "old\n");
     mode(&directory, 0o555);
     let edits = json!([{"old": "old", "new": "newer"}]);
     let end = tool(
@@ -162,7 +162,7 @@ fn in_a_directory_that_takes_no_file_the_file_itself_is_written() {
 #[test]
 fn a_limit_for_files_is_no_sudden_death() {
     let world = World::ordinary();
-    let file = world.write("project/file", "old\n");
+    let file = world.write("home/project/file", "old\n");
     let request = json!({"path": "file", "content": "x".repeat(10_000)});
     // In blocks of 512 bytes (POSIX, ulimit).
     let limited = world
@@ -181,9 +181,9 @@ fn a_limit_for_files_is_no_sudden_death() {
 #[test]
 fn inside_of_the_sandbox_they_work_and_reach_no_further() {
     let world = World::ordinary();
-    world.write("project/src/a.txt", "needle\n");
+    world.write("home/project/src/a.txt", "needle\n");
     let program = fs::read(world.dist().toolsrv()).unwrap();
-    mode(&world.write("project/toolsrv", program), 0o755);
+    mode(&world.write("home/project/toolsrv", program), 0o755);
     let call = |name: &str, arguments: Value| {
         let exec = world.ollie(["exec", "--", "./toolsrv", "builtin", name]);
         exec.stdin(arguments.to_string()).run()
