@@ -48,9 +48,18 @@ impl Tree {
 
     /// kill -9.
     pub fn kill(pid: u32) {
+        Self::send(pid, Signal::KILL);
+    }
+
+    /// kill -STOP: whoever is stopped does not react to what happens to others.
+    pub fn stop(pid: u32) {
+        Self::send(pid, Signal::STOP);
+    }
+
+    fn send(pid: u32, signal: Signal) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             // It may have ended already.
-            let _ = kill_process(pid, Signal::KILL);
+            let _ = kill_process(pid, signal);
         }
     }
 }

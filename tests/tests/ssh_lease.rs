@@ -275,6 +275,35 @@ fn a_session_whose_time_has_run_out_is_gone_and_a_new_one_starts() {
     devbox.nothing_left();
 }
 
+/// The stated limit of cleaning up: nobody is left who could.
+#[test]
+fn a_session_that_was_killed_as_a_whole_is_replaced_and_its_directories_go() {
+    let Some(world) = World::with_ssh("dead sessions") else {
+        return;
+    };
+    let devbox = devbox(&world);
+    on_a_runtime(async {
+        let keeper = keeper(&devbox, &world, Some(MINUTE));
+        let kept = keeper.get(&|_| ()).await.unwrap();
+        let socket = kept.process().socket().unwrap().as_os_str().to_owned();
+        let all = devbox.processes();
+        all.iter().for_each(|process| Tree::stop(process.pid));
+        all.iter().for_each(|process| Tree::kill(process.pid));
+        kept.conn().closed().await;
+        drop(kept);
+        let name = std::path::Path::new(&socket).strip_prefix("/tmp").unwrap();
+        let left = devbox.path("tmp").join(name);
+        assert!(left.exists(), "nothing is left, so nothing is tested");
+        let kept = keeper.get(&|_| ()).await.unwrap();
+        assert_eq!(kept.generation, 2);
+        let gone = await_that(Duration::from_secs(10), || !left.exists());
+        assert!(gone, "{}", left.display());
+        drop(kept);
+        assert!(keeper.end().await);
+    });
+    devbox.nothing_left();
+}
+
 /// logind.conf(5): with KillUserProcesses and without lingering, a user's
 /// processes end at logout, and a place below /dev/shm goes (RemoveIPC).
 #[test]

@@ -48,7 +48,8 @@ pub struct Askpass {
 /// Which way the session's 9P goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// The exec channel; it always works, and costs nothing more.
+    /// What is best: today the exec channel, which always works and costs
+    /// nothing more.
     #[default]
     Auto,
     /// Standard input and output of the one remote command.

@@ -68,8 +68,8 @@ pub(crate) struct SessionOptions {
     /// Run without any sandbox: every command may do what you may do
     #[arg(long)]
     pub(crate) yolo: bool,
-    /// Which way 9P goes to another host: auto, stdio (the exec channel), forward (a forwarded
-    /// socket, where sshd allows it) [default: auto]
+    /// Which way 9P goes to another host: stdio (the exec channel), forward (a forwarded socket,
+    /// where sshd allows it), auto (what is best, today stdio) [default: auto]
     #[arg(long, value_name = "WAY")]
     pub(crate) transport: Option<Transport>,
     /// How long another host may take to answer, passwords included [default: 60s]

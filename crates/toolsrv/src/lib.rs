@@ -51,6 +51,7 @@ mod project;
 mod registry;
 mod serve;
 mod session;
+mod stale;
 mod start;
 mod stdin;
 mod stdio;

@@ -10,6 +10,13 @@ use crate::Error;
 /// a NUL (unix(7)).
 const SUN_PATH_MAX: usize = 107;
 
+/// Names of directories for sockets begin with this, a word follows.
+pub(crate) const RUN: &str = "ollie-run-";
+/// The same for those of tools; the word is the session's.
+pub(crate) const TMP: &str = "ollie-tmp-";
+/// The name of the socket.
+pub(crate) const SOCKET: &str = "socket";
+
 /// The private directories of a session, mode 0700, made for it alone.
 ///
 /// They are apart from each other because tools may write the second and must
@@ -32,6 +39,9 @@ impl Places {
         lasting: bool,
     ) -> Result<Self, Error> {
         let uid = rustix::process::getuid().as_raw();
+        let fresh = Nonce::random()
+            .map_err(|error| Error::Places(format!("no random numbers: {error}")))?;
+        let word = ollie_protocol::auth::to_hex(&fresh.as_bytes()[..8]);
         let named = |name: &str| var(name).map(PathBuf::from);
         let brief = |place: Option<PathBuf>| place.filter(|_| !lasting);
         let run = make_in(
@@ -42,8 +52,8 @@ impl Places {
                 Some("/tmp".into()),
                 Some("/var/tmp".into()),
             ],
-            "ollie-run",
-            |path| path.join("socket").as_os_str().len() <= SUN_PATH_MAX,
+            &format!("{RUN}{word}"),
+            |path| path.join(SOCKET).as_os_str().len() <= SUN_PATH_MAX,
         )?;
         let tmp = make_in(
             [
@@ -51,7 +61,7 @@ impl Places {
                 Some("/tmp".into()),
                 Some("/var/tmp".into()),
             ],
-            "ollie-tmp",
+            &format!("{TMP}{word}"),
             |_| true,
         );
         match tmp {
@@ -65,22 +75,19 @@ impl Places {
 
     /// The session's socket.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.run.join("socket")
+        self.run.join(SOCKET)
     }
 }
 
-/// Makes a directory with a fresh name in the first place that takes it.
+/// Makes a directory of this fresh name in the first place that takes it.
 fn make_in<const N: usize>(
     bases: [Option<PathBuf>; N],
-    prefix: &str,
+    name: &str,
     fits: impl Fn(&Path) -> bool,
 ) -> Result<PathBuf, Error> {
-    let fresh =
-        Nonce::random().map_err(|error| Error::Places(format!("no random numbers: {error}")))?;
-    let suffix = ollie_protocol::auth::to_hex(&fresh.as_bytes()[..8]);
     let mut refused = Vec::new();
     for base in bases.into_iter().flatten() {
-        let path = base.join(format!("{prefix}-{suffix}"));
+        let path = base.join(name);
         match try_in(&base, &path, &fits) {
             Ok(()) => return Ok(path),
             Err(reason) => refused.push(format!("{}: {reason}", base.display())),

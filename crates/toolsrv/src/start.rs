@@ -20,6 +20,7 @@ use crate::places::Places;
 use crate::project::Project;
 use crate::serve::serve;
 use crate::session::Session;
+use crate::stale::sweep;
 use crate::stdio::Stdio;
 use crate::store::Store;
 
@@ -75,7 +76,7 @@ fn with_companion(
             Ok(ready) => {
                 let stdio = Stdio::open()?;
                 announce(&mark, &ready.ready, ready.project.as_bytes())?;
-                let _in_use = collect_old_versions();
+                let _in_use = collect_old_versions(places);
                 collect_old_scripts(&ready.session);
                 serve(ready.session, stdio, ready.listener, ready.nonce).await;
                 Ok(())
@@ -235,14 +236,19 @@ fn script_places(environment: &Environment, places: &Places) -> Vec<PathBuf> {
     roots.map(|root| root.join("scripts")).collect()
 }
 
-/// Removes versions that nobody needs any more, beside the work. This one is
-/// in use for as long as the result is kept.
-fn collect_old_versions() -> Option<File> {
+/// Removes versions that nobody needs any more and what dead sessions have
+/// left, beside the work. This version is in use for as long as the result is
+/// kept.
+fn collect_old_versions(places: &Places) -> Option<File> {
     let program = std::env::current_exe().ok()?;
     let version = version_directory(&program)?.to_owned();
     let held = hold(&version);
+    let (run, tmp) = (places.run.clone(), places.tmp.clone());
     // Without a thread they are collected another time.
-    let _ = std::thread::Builder::new().spawn(move || collect(&version, SystemTime::now()));
+    let _ = std::thread::Builder::new().spawn(move || {
+        collect(&version, SystemTime::now());
+        sweep(&run, &tmp);
+    });
     held
 }
 
