@@ -7,19 +7,26 @@ self:
   ...
 }:
 let
+  cfg = config.services.ollie;
   ollie = import ./options.nix self {
-    config = config.services.ollie;
+    config = cfg;
     inherit lib pkgs;
   };
+  unit = name: "${cfg.package}/share/systemd/user/${name}";
 in
 {
   options.services.ollie = ollie.options;
 
-  config = lib.mkIf config.services.ollie.enable {
+  config = lib.mkIf cfg.enable {
     inherit (ollie) assertions;
-    home.packages = [ config.services.ollie.package ];
+    home.packages = [ cfg.package ];
     xdg.configFile = lib.listToAttrs (
       map (name: lib.nameValuePair "ollie/${name}" { source = "${ollie.checked}/${name}"; }) ollie.names
-    );
+    )
+    // lib.optionalAttrs cfg.serve.enable {
+      "systemd/user/olliesrv.service".source = unit "olliesrv.service";
+      "systemd/user/olliesrv.socket".source = unit "olliesrv.socket";
+      "systemd/user/sockets.target.wants/olliesrv.socket".source = unit "olliesrv.socket";
+    };
   };
 }

@@ -7,18 +7,19 @@ self:
   ...
 }:
 let
+  cfg = config.services.ollie;
   ollie = import ./options.nix self {
-    config = config.services.ollie;
+    config = cfg;
     inherit lib pkgs;
   };
 in
 {
   options.services.ollie = ollie.options;
 
-  config = lib.mkIf config.services.ollie.enable {
+  config = lib.mkIf cfg.enable {
     inherit (ollie) assertions;
 
-    environment.systemPackages = [ config.services.ollie.package ];
+    environment.systemPackages = [ cfg.package ];
 
     environment.etc = lib.listToAttrs (
       map (name: lib.nameValuePair "ollie/${name}" { source = "${ollie.checked}/${name}"; }) ollie.names
@@ -29,5 +30,8 @@ in
     systemd.user.tmpfiles.rules = map (
       name: "L %h/.config/ollie/${name} - - - - /etc/ollie/${name}"
     ) ollie.names;
+
+    systemd.packages = lib.optional cfg.serve.enable cfg.package;
+    systemd.user.sockets.olliesrv = lib.mkIf cfg.serve.enable { wantedBy = [ "sockets.target" ]; };
   };
 }

@@ -46,6 +46,50 @@ let
       };
     };
 
+  # Keys are named, never given: what stands here is in the store, which
+  # everybody on the machine can read.
+  backend.options = {
+    kind = lib.mkOption {
+      type = lib.types.enum [
+        "openai"
+        "anthropic"
+        "ollama"
+        "replay"
+      ];
+      example = "anthropic";
+      description = "Which API it speaks; `replay` plays a recorded transcript.";
+    };
+    url =
+      optional lib.types.str "Base to which the API's paths are appended; without one, the provider's."
+        "http://localhost:8080/v1";
+    keyEnv = optional lib.types.str "Environment variable that holds the key." "ANTHROPIC_API_KEY";
+    keyCommand =
+      optional (lib.types.listOf lib.types.str)
+        "Program with its arguments, without a shell, that prints the key."
+        [
+          "pass"
+          "show"
+          "models"
+        ];
+    keyFile =
+      optional lib.types.str "File with the key, as a string: a path would be copied into the store."
+        "/run/secrets/models";
+    model = optional lib.types.str "Model of a session that names none." "claude-sonnet";
+    context = optional lib.types.ints.positive "Context of the model in tokens." 32768;
+    thinking = optional (lib.types.oneOf [
+      lib.types.bool
+      lib.types.ints.positive
+      lib.types.str
+    ]) "How the model thinks before it speaks: a switch, tokens or a word, by the kind." 8000;
+    connectTimeout = optional lib.types.str "Time for a connection." "10s";
+    idleTimeout = optional lib.types.str "Longest silence of the server." "5m";
+    proxy = optional lib.types.str "An HTTP proxy." "http://proxy.example.org:3128";
+    caFile =
+      optional lib.types.str "PEM file with authorities to trust beside the system's."
+        "/etc/ssl/work.pem";
+    file = optional lib.types.str "The recording of the kind `replay`." "/srv/tour.jsonl";
+  };
+
   target =
     remote:
     lib.optionalString (remote.user != null) "${remote.user}@"
@@ -60,10 +104,34 @@ let
       answer_timeout = remote.answerTimeout;
     };
 
+  writtenBackend =
+    backend:
+    lib.filterAttrs (_: value: value != null) {
+      inherit (backend)
+        kind
+        url
+        model
+        context
+        thinking
+        proxy
+        file
+        ;
+      key_env = backend.keyEnv;
+      key_command = backend.keyCommand;
+      key_file = backend.keyFile;
+      connect_timeout = backend.connectTimeout;
+      idle_timeout = backend.idleTimeout;
+      ca_file = backend.caFile;
+    };
+
   files = {
     "config.yaml" = yaml.generate "config.yaml" (
       lib.recursiveUpdate cfg.settings (
         lib.optionalAttrs (cfg.remotes != { }) { remotes = lib.mapAttrs (_: written) cfg.remotes; }
+        // lib.optionalAttrs (cfg.backend != null) { inherit (cfg) backend; }
+        // lib.optionalAttrs (cfg.backends != { }) {
+          backends = lib.mapAttrs (_: writtenBackend) cfg.backends;
+        }
       )
     );
   }
@@ -94,6 +162,21 @@ in
       description = "Hosts by the names under which `olliesrv exec NAME` knows them.";
     };
 
+    backend = optional lib.types.str "Back end of a session that names none." "work";
+
+    backends = lib.mkOption {
+      type = lib.types.attrsOf (lib.types.submodule backend);
+      default = { };
+      example = lib.literalExpression ''
+        {
+          work = { kind = "anthropic"; keyCommand = [ "pass" "show" "models" ]; };
+        }
+      '';
+      description = "Model back ends by their names, beside those that are built in.";
+    };
+
+    serve.enable = lib.mkEnableOption "the socket of `olliesrv serve` for users: the first connection starts it";
+
     settings = lib.mkOption {
       inherit (yaml) type;
       default = { };
@@ -109,10 +192,15 @@ in
     };
   };
 
-  assertions = lib.mapAttrsToList (name: remote: {
-    assertion = !lib.hasPrefix "-" remote.host && !lib.hasPrefix "-" name;
-    message = "services.ollie.remotes.${name}: a host cannot begin with a dash, ssh would take it for an option.";
-  }) cfg.remotes;
+  assertions =
+    lib.mapAttrsToList (name: remote: {
+      assertion = !lib.hasPrefix "-" remote.host && !lib.hasPrefix "-" name;
+      message = "services.ollie.remotes.${name}: a host cannot begin with a dash, ssh would take it for an option.";
+    }) cfg.remotes
+    ++ lib.mapAttrsToList (name: backend: {
+      assertion = backend.keyFile == null || !lib.hasPrefix builtins.storeDir backend.keyFile;
+      message = "services.ollie.backends.${name}.keyFile: everybody can read the store; name a file outside of it.";
+    }) cfg.backends;
 
   # Read by the very program that will read them, so a misspelt key is found
   # when the system is built and not when somebody needs it.

@@ -14,6 +14,7 @@ builtins.listToAttrs [
   (test "sandbox-merge" ./sandbox-merge.nix)
   (test "warm-attach" ./warm-attach.nix)
   (test "drop" ./drop.nix)
+  (test "respawn" ./respawn.nix)
   (test "login-shells" ./login-shells.nix)
   (test "module" ./module.nix)
 ]

@@ -1,4 +1,5 @@
-# The module's options reach the tool: a remote that only they name is found.
+# The module's options reach the tool: a remote that only they name is found, and
+# the first connection to the socket starts the service.
 { self }:
 {
   imports = [ (import ./common.nix { inherit self; }) ];
@@ -10,6 +11,7 @@
       profile = "strict";
       transport = "stdio";
     };
+    services.ollie.serve.enable = true;
     users.users.person.isNormalUser = true;
   };
   testScript = ''
@@ -22,5 +24,9 @@
     client.succeed("olliesrv config check")
     t.assertIn("noforward@devbox", client.succeed("olliesrv remotes"))
     t.assertEqual(client.succeed("olliesrv exec work -- id -un"), "noforward\n")
+    client.wait_for_unit("olliesrv.socket", "root")
+    client.fail("systemctl --user --machine root@ is-active olliesrv.service")
+    t.assertIn("session", client.succeed("XDG_RUNTIME_DIR=/run/user/0 olliesrv fs ls"))
+    client.wait_for_unit("olliesrv.service", "root")
   '';
 }

@@ -32,6 +32,7 @@ rec {
   filterAttrs =
     keep: set: genAttrs (filter (name: keep name set.${name}) (attrNames set)) (name: set.${name});
   optionalAttrs = condition: set: if condition then set else { };
+  optional = condition: value: if condition then [ value ] else [ ];
   optionalString = condition: text: if condition then text else "";
   hasPrefix = prefix: text: substring 0 (stringLength prefix) text == prefix;
   hasInfix = infix: text: replaceStrings [ infix ] [ "" ] text != text;

@@ -16,7 +16,11 @@ let
     literalExpression = text: text;
     types = {
       str = type "string";
+      bool = type "boolean";
       port = type "port";
+      ints.positive = type "positive integer";
+      oneOf = _: type "one of several";
+      listOf = inner: type "list of ${inner.description}";
       package = type "package";
       enum = _: type "enumeration";
       nullOr = inner: inner;
@@ -29,7 +33,12 @@ let
   };
 
   isOption = value: value.isOption or false;
-  submodule = option: option.type.module or null;
+  submodule =
+    option:
+    let
+      module = option.type.module or null;
+    in
+    if builtins.isAttrs module then _: module else module;
 
   # All options with the path to each, also those of submodules.
   walk =

@@ -59,6 +59,15 @@ installPhase() {
   runHook postInstall
 }
 
+# Units of the user's manager lie in share, and lib links to them.
+fixupPhase() {
+  local units=$out/lib/systemd/user
+  [ -d "$units" ] || return 0
+  mkdir -p "$out/share/systemd"
+  mv "$units" "$out/share/systemd/"
+  ln -s "$out/share/systemd/user" "$units"
+}
+
 cd "$NIX_BUILD_TOP"
 if [ -n "${buildCommand:-}" ]; then
   eval "$buildCommand"
@@ -69,4 +78,5 @@ runPhase configurePhase
 runPhase buildPhase
 [ -z "${doCheck:-}" ] || runPhase checkPhase
 runPhase installPhase
+runPhase fixupPhase
 [ -z "${doInstallCheck:-}" ] || runPhase installCheckPhase

@@ -119,6 +119,32 @@ fn remotes_of_the_configuration_are_hosts_too() {
         .run()
         .has_status(213)
         .says(&["config.yaml", "traget", "3"]);
+    // Back ends are looked at without a look at their files or at the network.
+    for (text, says) in [
+        ("backend: nobody", "nobody"),
+        ("backends: { a: { kind: replay } }", "recording"),
+        ("backends: { a: { kind: openai, thinking: 9 } }", "thinking"),
+        (
+            "backends: { a: { kind: openai, key_env: A, key_file: b } }",
+            "one place",
+        ),
+    ] {
+        world.write("home/.config/ollie/config.yaml", text);
+        let _ = devbox
+            .ollie(["config", "check"])
+            .run()
+            .has_status(213)
+            .says(&["config.yaml", says]);
+    }
+    world.write(
+        "home/.config/ollie/config.yaml",
+        "backend: a\nbackends: { a: { kind: ollama, ca_file: /nowhere } }\n",
+    );
+    let _ = devbox.ollie(["config", "check"]).run().ok();
+    world.write(
+        "home/.config/ollie/config.yaml",
+        "remotes:\n  mine:\n    traget: x\n",
+    );
     // Whoever misspells it is told by every command, not only by that one.
     let _ = devbox
         .ollie(["exec", "mine", "--", "true"])

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::backends::Backends;
 use crate::config::{Config, RemoteConfig};
 use crate::error::Error;
 use crate::options::RemotesOptions;
@@ -48,6 +49,20 @@ pub(crate) fn check() -> Result<u8, Error> {
                 problem: format!("remote {name:?}: {}", error.chain()),
             })?;
         }
+    }
+    for (name, backend) in &config.backends {
+        backend.check().map_err(|error| Error::Config {
+            path: file.clone(),
+            problem: format!("back end {name:?}: {error}"),
+        })?;
+    }
+    if let Some(name) = &config.backend
+        && let Err(error) = Backends::new(&config).about(name)
+    {
+        return Err(Error::Config {
+            path: file,
+            problem: format!("backend: {}", error.chain()),
+        });
     }
     setup::layers(setup::PROFILE, &paths.policy())?;
     for file in [file, paths.policy()] {

@@ -2,7 +2,13 @@
 
 use std::{path::Path, process::Command};
 
-use crate::{failure::Failure, nix::flake::Built, place::Place, step, tally::Done};
+use crate::{
+    failure::{At, Failure},
+    nix::flake::Built,
+    place::Place,
+    step,
+    tally::Done,
+};
 
 pub(crate) fn compare(place: &Place, built: &Built) -> Result<Done, Failure> {
     let packer = built.packer.join("bin/ollie-bundle");
@@ -17,7 +23,7 @@ pub(crate) fn compare(place: &Place, built: &Built) -> Result<Done, Failure> {
     )))
 }
 
-/// The manual pages and the completions are in the package of olliesrv.
+/// The manual pages, the completions and the units are in the package of olliesrv.
 pub(crate) fn pages(built: &Built) -> Result<Done, Failure> {
     let files = [
         "man/man1/olliesrv.1",
@@ -36,8 +42,25 @@ pub(crate) fn pages(built: &Built) -> Result<Done, Failure> {
             )));
         }
     }
+    let started = format!("ExecStart={}/bin/olliesrv serve", built.olliesrv.display());
+    for (unit, says) in [
+        ("olliesrv.socket", "ListenStream=%t/ollie/9p"),
+        ("olliesrv.service", started.as_str()),
+    ] {
+        // What nixpkgs' module for systemd looks at, and what others do.
+        for place in ["lib", "share"] {
+            let path = built.olliesrv.join(place).join("systemd/user").join(unit);
+            let text = std::fs::read_to_string(&path).at(&path)?;
+            if !text.lines().any(|line| line == says) {
+                return Err(Failure::new(format!(
+                    "{} does not say {says}",
+                    path.display()
+                )));
+            }
+        }
+    }
     Ok(Done::Yes(
-        "manual pages, completions of three shells".into(),
+        "manual pages, completions of three shells, units".into(),
     ))
 }
 

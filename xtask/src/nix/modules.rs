@@ -22,6 +22,31 @@ const EXPECTED: [&str; 8] = [
     "full",
 ];
 
+/// What must stand in config.yaml: options of a remote that the list of remotes
+/// does not show, and those of back ends.
+const WRITTEN: [&str; 20] = [
+    "97s",
+    "backend",
+    "work",
+    "anthropic",
+    "https://models.example.org/v1",
+    "key_command",
+    "pass",
+    "claude-sonnet",
+    "32768",
+    "8000",
+    "11s",
+    "13m",
+    "proxy.example.org:3128",
+    "/etc/ssl/work.pem",
+    "openai",
+    "SOME_KEY",
+    "ollama",
+    "/run/secrets/models",
+    "replay",
+    "/srv/tour.jsonl",
+];
+
 pub(crate) fn check(flake: &Flake, built: &Built) -> Result<Done, Failure> {
     let expression = |attribute: &str| {
         format!(
@@ -36,17 +61,24 @@ pub(crate) fn check(flake: &Flake, built: &Built) -> Result<Done, Failure> {
         return Err(Failure::new(text));
     }
     if flake.value(&expression("assertions"))? != "true" {
-        return Err(Failure::new("a right configuration is refused"));
+        return Err(Failure::new(
+            "a right configuration is refused, or a key in the store accepted",
+        ));
+    }
+    if flake.value(&expression("units"))? != r#"{"home":true,"nixos":true}"# {
+        return Err(Failure::new("serve.enable does not reach systemd"));
     }
     flake.build_expression(&as_output(&expression("home")))?;
     let file = flake.build_expression(&as_output(&expression("nixos")))?;
     let configuration = file.join("config.yaml");
     let written = std::fs::read_to_string(&configuration)
         .map_err(|error| Failure::new(format!("{}: {error}", configuration.display())))?;
-    if !written.contains("97s") {
-        return Err(Failure::new(
-            "the option answerTimeout does not reach the file",
-        ));
+    for value in WRITTEN {
+        if !written.contains(value) {
+            return Err(Failure::new(format!(
+                "an option's {value} does not reach the file: {written}"
+            )));
+        }
     }
     let known = remotes(flake, built, &file)?;
     for expected in EXPECTED {
@@ -56,13 +88,22 @@ pub(crate) fn check(flake: &Flake, built: &Built) -> Result<Done, Failure> {
             )));
         }
     }
-    match flake.build_expression(&as_output(&expression("misspelt"))) {
-        Ok(_) => Err(Failure::new("a misspelt setting is accepted")),
-        Err(failure) if failure.to_string().contains("traget") => Ok(Done::Yes(
-            "every option is described and reaches olliesrv".into(),
-        )),
-        Err(failure) => Err(failure.during("a misspelt setting is refused for another reason")),
+    for (attribute, says) in [("misspelt", "traget"), ("without", "expected a recording")] {
+        match flake.build_expression(&as_output(&expression(attribute))) {
+            Ok(_) => {
+                let text = format!("a wrong setting ({attribute}) is accepted");
+                return Err(Failure::new(text));
+            }
+            Err(failure) if failure.to_string().contains(says) => {}
+            Err(failure) => {
+                let during = format!("a wrong setting ({attribute}) is refused for another reason");
+                return Err(failure.during(&during));
+            }
+        }
     }
+    Ok(Done::Yes(
+        "every option is described and reaches olliesrv".into(),
+    ))
 }
 
 /// The derivation that a path into its output comes from.

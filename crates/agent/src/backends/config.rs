@@ -180,25 +180,18 @@ impl BackendConfig {
             BackendKind::OpenAi => {
                 let back_end = OpenAi::new(name, &self.endpoint(OpenAi::URL, key))?;
                 match self.thinking()? {
-                    None => Arc::new(back_end),
                     Some(Mode::Word(word)) => Arc::new(back_end.with_effort(word)),
-                    Some(_) => return Err(setting("thinking", "expected a word, such as high")),
+                    _ => Arc::new(back_end),
                 }
             }
             BackendKind::Anthropic => {
                 let back_end = Anthropic::new(name, &self.endpoint(Anthropic::URL, key))?;
                 match self.thinking()? {
-                    None => Arc::new(back_end),
-                    Some(Mode::Word("adaptive")) => {
-                        Arc::new(back_end.with_thinking(Thinking::Adaptive))
-                    }
-                    Some(Mode::Tokens(tokens @ 1024..)) => {
+                    Some(Mode::Word(_)) => Arc::new(back_end.with_thinking(Thinking::Adaptive)),
+                    Some(Mode::Tokens(tokens)) => {
                         Arc::new(back_end.with_thinking(Thinking::Budget(tokens)))
                     }
-                    Some(_) => {
-                        let problem = "expected \"adaptive\", or tokens, 1024 at least";
-                        return Err(setting("thinking", problem));
-                    }
+                    _ => Arc::new(back_end),
                 }
             }
             BackendKind::Ollama => {
@@ -207,12 +200,9 @@ impl BackendConfig {
                     back_end = back_end.with_context(tokens);
                 }
                 match self.thinking()? {
-                    None => Arc::new(back_end),
-                    Some(Mode::Tokens(_)) => {
-                        return Err(setting("thinking", "expected true, false or a word"));
-                    }
                     Some(Mode::Word(word)) => Arc::new(back_end.with_think(word.into())),
                     Some(Mode::Switch(on)) => Arc::new(back_end.with_think(on.into())),
+                    _ => Arc::new(back_end),
                 }
             }
             BackendKind::Replay => {
@@ -225,8 +215,12 @@ impl BackendConfig {
         })
     }
 
-    /// An option without effect is an error.
-    fn check(&self) -> Result<(), SetupError> {
+    /// Whether it can be used at all, without a look at any file or at the
+    /// network. A setting without effect is an error.
+    ///
+    /// # Errors
+    /// The first setting that is wrong.
+    pub fn check(&self) -> Result<(), SetupError> {
         self.key_source()?;
         let http = [
             ("url", self.url.is_some()),
@@ -243,10 +237,23 @@ impl BackendConfig {
             if let Some((key, _)) = http.into_iter().find(|(_, set)| *set) {
                 return Err(setting(key, "a recording has no such setting"));
             }
+            if self.file.is_none() {
+                return Err(setting("file", "expected a recording"));
+            }
         } else if self.file.is_some() {
             return Err(setting("file", "only the kind replay has one"));
         }
-        Ok(())
+        let expected = match (self.kind, self.thinking()?) {
+            (_, None)
+            | (BackendKind::OpenAi, Some(Mode::Word(_)))
+            | (BackendKind::Anthropic, Some(Mode::Word("adaptive") | Mode::Tokens(1024..)))
+            | (BackendKind::Ollama, Some(Mode::Word(_) | Mode::Switch(_)))
+            | (BackendKind::Replay, _) => return Ok(()),
+            (BackendKind::OpenAi, _) => "expected a word, such as high",
+            (BackendKind::Anthropic, _) => "expected \"adaptive\", or tokens, 1024 at least",
+            (BackendKind::Ollama, _) => "expected true, false or a word",
+        };
+        Err(setting("thinking", expected))
     }
 
     fn endpoint(&self, url: &str, key: Option<ApiKey>) -> Endpoint {

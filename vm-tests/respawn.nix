@@ -1,0 +1,6 @@
+{ self }:
+{
+  imports = [ (import ./common.nix { inherit self; }) ];
+  name = "ollie-respawn";
+  testScript = builtins.readFile ./respawn.py;
+}
