@@ -20,13 +20,14 @@ in
   config = lib.mkIf cfg.enable {
     inherit (ollie) assertions;
     home.packages = [ cfg.package ];
-    xdg.configFile = lib.listToAttrs (
-      map (name: lib.nameValuePair "ollie/${name}" { source = "${ollie.checked}/${name}"; }) ollie.names
-    )
-    // lib.optionalAttrs cfg.serve.enable {
-      "systemd/user/olliesrv.service".source = unit "olliesrv.service";
-      "systemd/user/olliesrv.socket".source = unit "olliesrv.socket";
-      "systemd/user/sockets.target.wants/olliesrv.socket".source = unit "olliesrv.socket";
-    };
+    xdg.configFile =
+      lib.listToAttrs (
+        map (name: lib.nameValuePair "ollie/${name}" { source = "${ollie.checked}/${name}"; }) ollie.names
+      )
+      // lib.optionalAttrs cfg.serve.enable {
+        "systemd/user/olliesrv.service".source = unit "olliesrv.service";
+        "systemd/user/olliesrv.socket".source = unit "olliesrv.socket";
+        "systemd/user/sockets.target.wants/olliesrv.socket".source = unit "olliesrv.socket";
+      };
   };
 }

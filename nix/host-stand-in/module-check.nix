@@ -75,7 +75,8 @@ let
   };
   configuration = module: (modules.evaluate pkgs module given).config;
   file = given: (modules.evaluate pkgs nixos given).config.environment.etc."ollie/config.yaml".source;
-  holds = given: builtins.all (each: each.assertion) (modules.evaluate pkgs nixos given).config.assertions;
+  holds =
+    given: builtins.all (each: each.assertion) (modules.evaluate pkgs nixos given).config.assertions;
 in
 {
   undocumented = builtins.concatMap (modules.undocumented pkgs) [
