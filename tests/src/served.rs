@@ -82,6 +82,8 @@ impl Served<'_> {
     pub fn send(&self, session: &str, prompt: &str) -> Finished {
         self.world
             .ollie(["session", "send", "--wait", session, prompt])
+            // The first one on another host may pack toolsrv for the way.
+            .limit(Duration::from_secs(180))
             .run()
     }
 

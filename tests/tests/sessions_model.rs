@@ -202,10 +202,12 @@ fn a_session_on_another_host_edits_a_file_there() {
         .hook("mkdir /home/dev/project; echo 'helo world' >/home/dev/project/a.txt; chown -R dev /home/dev/project")
         .start();
     let model = Model::start(vec![
+        Reply::Call("file_read", json!({"path": "a.txt"})),
         Reply::Call(
-            "shell",
-            json!({"code": "cat a.txt; sed -i s/helo/hello/ a.txt; cat a.txt"}),
+            "file_edit",
+            json!({"path": "a.txt", "edits": [{"old": "helo", "new": "hello"}]}),
         ),
+        Reply::Call("shell", json!({"code": "cat a.txt"})),
         Reply::Text("The word is right now."),
     ]);
     model.configure(&world);
@@ -231,9 +233,11 @@ fn a_session_on_another_host_edits_a_file_there() {
         })
         .filter(|kind| ["user", "call", "tool_result", "turn"].contains(&kind.as_str()))
         .collect();
-    assert_eq!(kinds, ["user", "call", "tool_result", "turn"]);
+    let round = ["call", "tool_result"];
+    let rounds = [&["user"][..], &round, &round, &round, &["turn"]].concat();
+    assert_eq!(kinds, rounds);
     let asked = model.asked();
-    assert_eq!(asked.len(), 2);
+    assert_eq!(asked.len(), 4);
     let system = asked[0].1["messages"][0]["content"]
         .as_str()
         .unwrap()
@@ -242,7 +246,7 @@ fn a_session_on_another_host_edits_a_file_there() {
         system.contains("/home/dev/project"),
         "facts of that host: {system}"
     );
-    let told = asked[1].1["messages"]
+    let told = asked[3].1["messages"]
         .as_array()
         .unwrap()
         .last()

@@ -59,6 +59,15 @@ fn a_kill_at_any_moment_loses_at_most_the_round_in_flight() {
     let mut dice = Dice::new(7);
     let (mut kept, mut told_before) = (0, 0);
     for time in 0..times {
+        if time % 2 == 0 {
+            // However busy the machine is, it goes on.
+            let path = stored(&world, "one").join("events");
+            let two_more = || {
+                let events = std::fs::read_to_string(&path).unwrap_or_default();
+                events.matches("\"tool_result\"").count() >= told_before + 2
+            };
+            assert!(await_that(Duration::from_secs(30), two_more));
+        }
         // Any moment: that is what is tried.
         std::thread::sleep(Duration::from_millis(dice.below(150) as u64));
         served.kill();
@@ -87,7 +96,7 @@ fn a_kill_at_any_moment_loses_at_most_the_round_in_flight() {
         assert!(after.starts_with(&events), "time {time}");
         served.write("session/one/ctl", "resume");
     }
-    assert!(kept > times, "it went on: {kept}");
+    assert!(kept >= times / 2, "it went on: {kept}");
     served.write("session/one/ctl", "stop");
     served.await_rest("one");
     let path = stored(&world, "one");
