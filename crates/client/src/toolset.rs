@@ -42,6 +42,12 @@ impl Toolset {
         self.offers.insert(offer.spec.name.clone(), offer);
     }
 
+    /// Whether a tool of this name is offered.
+    #[must_use]
+    pub fn offers(&self, name: &str) -> bool {
+        self.offers.contains_key(name)
+    }
+
     /// Offers a tool no more.
     pub fn withdraw(&mut self, name: &str) {
         self.offers.remove(name);

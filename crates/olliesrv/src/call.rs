@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::explain::explain;
 use crate::options::CallOptions;
-use crate::setup::{call_id, setup_with_call};
+use crate::setup::{call_id, own_paths, setup_tool_server, setup_with_call};
 use crate::signals::Signals;
 use crate::verbose::Verbose;
-use crate::{exec, exit, output};
+use crate::{exec, exit, output, user_tools};
 
 /// Calls a tool and prints its result.
 pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
@@ -18,7 +18,17 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
     call.args = arguments(&options.arguments)?;
     exec::apply(&options.run, &mut call)?;
     let host = options.host.as_ref();
-    let (server, running) = setup_with_call(&options.session, host, &verbose, &call).await?;
+    let toolset = user_tools::toolset(&own_paths()?.tools())?;
+    let (server, running) = match toolset.offers(&options.tool) {
+        false => setup_with_call(&options.session, host, &verbose, &call).await?,
+        // It has to be there before it is called.
+        true => {
+            let server = setup_tool_server(&options.session, host, &verbose).await?;
+            user_tools::apply(&toolset, &server.conn).await?;
+            let running = server.conn.call(&call)?;
+            (server, running)
+        }
+    };
     let outcome = tokio::select! {
         outcome = result(running) => outcome.map(Some),
         // Nobody is there who could end anything: ssh is killed.
@@ -36,7 +46,7 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
         output::print(&line)?;
     } else {
         output::print(&result.content)?;
-        let file = crate::setup::own_paths()?.policy();
+        let file = own_paths()?.policy();
         explain(&result, verbose.is_on(), &file);
     }
     Ok(exit::of_result(&result))

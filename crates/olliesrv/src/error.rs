@@ -53,6 +53,9 @@ pub(crate) enum Error {
         /// What is wrong, and where.
         problem: String,
     },
+    /// The directory of the user's tools cannot be read.
+    #[error("the user's tools")]
+    Tools(#[source] ollie_catalogue::Error),
     /// What runs is not what was started.
     #[error("the running toolsrv is {found}, and {expected} was started")]
     WrongBuild {

@@ -114,7 +114,7 @@ pub(crate) fn of_error(error: &Error) -> u8 {
         Error::Silent { .. } | Error::NoSession(_) => LOST,
         Error::NoLease(_) => REFUSED,
         Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
-        Error::Config { .. } | Error::ConfigFile { .. } => CONFIG,
+        Error::Config { .. } | Error::ConfigFile { .. } | Error::Tools(_) => CONFIG,
         Error::NoBackend | Error::Backend { .. } => CONFIG,
         Error::Running(_) | Error::NotRunning => DAEMON,
         Error::SessionGone => LOST,

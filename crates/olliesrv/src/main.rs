@@ -41,8 +41,10 @@ mod session;
 mod setup;
 mod signals;
 mod stdin;
+mod tools;
 mod trust;
 mod usage;
+mod user_tools;
 mod verbose;
 
 use std::process::ExitCode;
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
             Command::Deploy(deploy) => deploy::run(deploy).await,
             Command::Reattach(reattach) => lasting::reattach(reattach).await,
             Command::Remotes(remotes) => remotes::list(remotes),
+            Command::Tools(tools) => tools::run(tools).await,
             Command::Config(ConfigCommand::Check) => remotes::check(),
             Command::Serve(serve) => serve::run(serve).await,
             Command::Chat(chat) => chat::run(chat).await,

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Exec(ExecOptions),
     /// Call one tool and print its result
     Call(CallOptions),
+    /// List the tools, and which variant of each runs here or on another host
+    Tools(ToolsOptions),
     /// Look at the sandbox policy
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -452,6 +454,28 @@ pub(crate) struct ReattachOptions {
     /// The session [default: list them]
     #[arg(value_name = "SESSION")]
     pub(crate) name: Option<String>,
+}
+
+/// Options of `tools`.
+#[derive(Debug, Args)]
+pub(crate) struct ToolsOptions {
+    #[command(flatten)]
+    pub(crate) session: SessionOptions,
+    /// Print JSON: one line for each tool, as in `tools/index`
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print a page for people, Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) doc: bool,
+    /// Print what a model is told, in the format of OpenAI's API
+    #[arg(long, conflicts_with_all = ["json", "doc"])]
+    pub(crate) openai: bool,
+    /// Print what a model is told, in the format of Anthropic's API
+    #[arg(long, conflicts_with_all = ["json", "doc", "openai"])]
+    pub(crate) anthropic: bool,
+    /// Where they shall run: [user@]host[:port], or an alias of ssh_config [default: this machine]
+    #[arg(value_name = "HOST")]
+    pub(crate) host: Option<Target>,
 }
 
 /// Options of `remotes`.

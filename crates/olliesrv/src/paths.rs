@@ -75,6 +75,11 @@ impl Paths {
         self.state.join("leases")
     }
 
+    /// The user's tools.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.config.join("tools")
+    }
+
     /// The user's policy file.
     pub(crate) fn policy(&self) -> PathBuf {
         self.config.join("sandbox.yaml")
