@@ -21,13 +21,15 @@ const NEEDLE: &str = "a_needle";
 /// `file_grep` in the sandbox, over a warm session, beside `rg` on the host.
 pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
-    plant(&directory.path().join("tree"))?;
+    // What is ollie's own lies beside the project: tools must not have it.
+    let project = directory.path().join("project");
+    plant(&project.join("tree"))?;
     let dist = std::env::var_os("OLLIE_DIST").map_or_else(|| "target/dist".into(), PathBuf::from);
-    std::fs::copy(dist.join("toolsrv"), directory.path().join("toolsrv"))?;
+    std::fs::copy(dist.join("toolsrv"), project.join("toolsrv"))?;
     let plan = Plan {
         bundle: dist.join("ollie-bundle.tar.xz"),
         policy: String::from_utf8(ollie_sandbox::layer("default", &[])?.to_json()?)?,
-        cwd: Some(directory.path().as_os_str().to_owned().into()),
+        cwd: Some(project.as_os_str().to_owned().into()),
         yolo: false,
         project: false,
         session: "bench".to_owned(),
@@ -44,7 +46,7 @@ pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         call(&conn, round).await?;
         ours.add(start.elapsed());
         let start = Instant::now();
-        ripgrep(directory.path())?;
+        ripgrep(&project)?;
         theirs.add(start.elapsed());
     }
     compare(
