@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "ollie-sessions",
         &[
             "ollie-agent",
+            "ollie-catalogue",
             "ollie-client",
             "ollie-deploy",
             "ninep-rs",

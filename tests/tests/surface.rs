@@ -76,7 +76,7 @@ fn a_policy_with_a_mistake_is_refused_with_its_place() {
         ("env: [A]\nenv: [B]\n", ":2:"),
         ("filesystem:\n  ro: nothing\n", ":2:7: a list is expected"),
         (
-            "filesystem: { ro: [\"{NO_SUCH_VARIABLE}/x\"] }\n",
+            "drop: { filesystem: [\"{NO_SUCH_VARIABLE}/x\"] }\n",
             "NO_SUCH_VARIABLE",
         ),
     ] {

@@ -54,6 +54,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, Error> {
     if raw == draft.raw {
         return Err(draft.refuse("the edits cancel each other out".to_owned()));
     }
+    // Before the change: what it takes is not to come between the change and
+    // the word of it.
+    let diff = unified(name, &draft.text.bytes, &after.bytes);
     let how = draft.target.replace(&raw, true)?;
     let mut words = vec![
         format!("{name}: {} bytes", raw.len()),
@@ -61,7 +64,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, Error> {
         Version::of_new(draft.target.path(), &raw).to_string(),
     ];
     words.extend(how.remark());
-    let diff = unified(name, &draft.text.bytes, &after.bytes);
     Ok(format!("{diff}[{}]\n", words.join("; ")))
 }
 

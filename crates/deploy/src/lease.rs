@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ollie_protocol::{Key, Nonce, auth, limits};
+use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -134,8 +135,11 @@ impl Leases {
     /// What cannot be read is no lease; what has run out is removed.
     fn read(&self, path: &Path) -> Option<Lease> {
         let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
-        let file = std::fs::File::open(path).ok()?;
-        let contact = file.metadata().ok()?.modified().ok()?;
+        // A FIFO would be waited at for ever.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+        let about = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let contact = about.modified().ok()?;
         let mut text = String::new();
         file.take(FILE_MAX).read_to_string(&mut text).ok()?;
         let lease = parse(&text).filter(|lease| lease.session == name)?;

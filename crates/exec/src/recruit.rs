@@ -2,6 +2,7 @@
 //! itself, waits for the command, and becomes it.
 
 use std::ffi::CString;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub(crate) fn live(
     let Some((command, stdio)) = receive(control) else {
         return;
     };
+    // Of a start that fails late nothing but the standard streams is open any
+    // more: these must not be closed twice.
+    let stdio = ManuallyDrop::new(stdio);
     left.grace = Some(Duration::from_millis(command.grace_ms));
     let Err(failure) = entered.and_then(|entered| obey(policy, &command, &stdio, entered));
     left.failure = Some(failure);

@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ollie_sandbox::Entered;
-use rustix::process::Pid;
-use rustix::thread::futex;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::thread::futex::{self, Timespec};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -137,46 +137,87 @@ const STACK: usize = 256 * 1024;
 /// # Errors
 /// EAGAIN and ENOMEM of clone(2).
 pub(crate) fn lend_memory(mut run: &mut dyn FnMut()) -> io::Result<Pid> {
-    extern "C" fn begin(run: *mut libc::c_void) -> libc::c_int {
+    struct Loan<'a> {
+        run: &'a mut dyn FnMut(),
+        state: &'a AtomicU32,
+    }
+    extern "C" fn begin(loan: *mut libc::c_void) -> libc::c_int {
         // SAFETY: it is the pointer that was given to clone below, whose
         // caller sleeps and does not use it meanwhile.
-        let run = unsafe { &mut *run.cast::<&mut dyn FnMut()>() };
-        run();
+        let loan = unsafe { &mut *loan.cast::<Loan<'_>>() };
+        // SAFETY: the address outlives this process's use of the memory, since
+        // the caller waits for what the kernel writes there.
+        unsafe { libc::syscall(libc::SYS_set_tid_address, loan.state.as_ptr()) };
+        loan.state.store(BORROWED, Ordering::Release);
+        let _ = futex::wake(loan.state, futex::Flags::empty(), 1);
+        (loan.run)();
         exit_now(127)
     }
     // The kernel sets it to zero and wakes who waits for that when the process
-    // lets go of the memory (CLONE_CHILD_CLEARTID). With CLONE_VFORK it would
-    // make this one wait by itself, in a state that counts as load.
-    let borrowed = AtomicU32::new(1);
+    // lets go of the memory (set_tid_address(2); musl's clone refuses the flag
+    // that asks for the same). With CLONE_VFORK it would make this one wait by
+    // itself, in a state that counts as load.
+    let state = AtomicU32::new(STARTING);
+    let mut loan = Loan {
+        run: &mut run,
+        state: &state,
+    };
     // Aligned as every ABI asks for.
     let mut stack = vec![0u128; STACK / size_of::<u128>()];
-    let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
-    // SAFETY: there is one thread, and until `borrowed` is zero it does nothing
-    // but make the system call that waits for that, which touches no memory
-    // but its own stack. So the two never run in the same memory at once, and
-    // the stack and `run` outlive the use of them. The stack grows down from
-    // its end on every machine this is built for.
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    // SAFETY: there is one thread, and until `state` is zero it does nothing
+    // but make the system calls that wait for that, which touch no memory but
+    // its own stack. So the two never change the same memory at once, and the
+    // stack and `loan` outlive the use of them. The stack grows down from its
+    // end on every machine this is built for.
     let child = unsafe {
         libc::clone(
             begin,
             stack.as_mut_ptr_range().end.cast(),
             flags,
-            (&raw mut run).cast(),
-            std::ptr::null_mut::<libc::pid_t>(),
-            std::ptr::null_mut::<libc::c_void>(),
-            borrowed.as_ptr(),
+            (&raw mut loan).cast(),
         )
     };
-    if child > 0 {
+    let Some(child) = Pid::from_raw(child).filter(|_| child > 0) else {
+        return Err(io::Error::last_os_error());
+    };
+    await_return(child, &state);
+    Ok(child)
+}
+
+/// The process of [`lend_memory`] has not begun.
+const STARTING: u32 = 2;
+/// It uses the memory.
+const BORROWED: u32 = 1;
+
+/// Waits until the process of [`lend_memory`] has let go of the memory.
+fn await_return(child: Pid, state: &AtomicU32) {
+    loop {
         // Not a private futex: the kernel wakes as for a shared one.
-        while borrowed.load(Ordering::Acquire) != 0 {
-            let _ = futex::wait(&borrowed, futex::Flags::empty(), 1, None);
+        match state.load(Ordering::Acquire) {
+            0 => return,
+            BORROWED => {
+                let _ = futex::wait(state, futex::Flags::empty(), BORROWED, None);
+            }
+            // Killed now, it would never tell.
+            starting => {
+                let _ = futex::wait(state, futex::Flags::empty(), starting, Some(&START_LOOK));
+                let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+                if matches!(waitid(WaitId::Pid(child), look), Ok(Some(_)))
+                    && state.load(Ordering::Acquire) == starting
+                {
+                    return;
+                }
+            }
         }
     }
-    Pid::from_raw(child)
-        .filter(|_| child > 0)
-        .ok_or_else(io::Error::last_os_error)
 }
+
+/// How often a process that has not begun is looked at.
+const START_LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 /// Separates the calling process from its parent's session and signals, as far
 /// as that can be done before it is needed.

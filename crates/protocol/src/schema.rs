@@ -5,6 +5,9 @@ use serde_json::{Map, Number, Value};
 
 /// How deep schemas may be nested: an array of objects of arrays is three.
 const DEPTH_MAX: usize = 8;
+/// The most values that `enum` lists: each is compared with each argument, and
+/// a model reads all of them.
+const ENUM_MAX: usize = 256;
 
 /// What one argument of a tool may be: a subset of JSON Schema (draft
 /// 2020-12), in which `required` stands at the argument itself.
@@ -168,6 +171,14 @@ impl Schema {
         }
         if self.one_of.as_ref().is_some_and(Vec::is_empty) {
             return Fault::new(path, "enum lists no value");
+        }
+        if self
+            .one_of
+            .as_ref()
+            .is_some_and(|known| known.len() > ENUM_MAX)
+        {
+            let problem = format!("enum lists more than {ENUM_MAX} values");
+            return Fault::new(path, problem);
         }
         for value in self.default.iter().chain(self.one_of.iter().flatten()) {
             self.check(path, &mut value.clone())?;

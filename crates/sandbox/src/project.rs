@@ -208,7 +208,22 @@ fn meaning(path: &str) -> Option<&'static str> {
         Some("who can talk to it can use your keys, on every host that takes them")
     } else if ends(&["/bus", "system_bus_socket"]) || path.contains("systemd") {
         Some("who can talk to it can start programs of yours, outside of the sandbox")
-    } else if path.contains("/.ssh")
+    } else if ends(&[
+        "/.profile",
+        "/.bashrc",
+        "/.bash_profile",
+        "/.zshrc",
+        "/.zshenv",
+        "/ld.so.preload",
+    ]) || ["/autostart", "/etc/cron", "/etc/profile.d", "/etc/sudoers"]
+        .iter()
+        .any(|part| path.contains(part))
+    {
+        Some("what is written there runs later, outside of the sandbox")
+    } else if path == "/etc"
+        || ends(&["/etc/shadow", "/etc/gshadow"])
+        || path.contains("/etc/ssh")
+        || path.contains("/.ssh")
         || path.contains("/.gnupg")
         || path.contains("/.aws")
         || path.contains("/.docker")

@@ -111,7 +111,7 @@ pub(crate) fn read_at(lines: &[&str], at: usize) -> Option<Complaint> {
     });
     for line in telling.take(MAX_BEFORE) {
         // Another refusal is about something of its own.
-        if read(line).is_some() {
+        if read(line).is_some() || is_frame(line) {
             break;
         }
         let paths = paths(line);
@@ -122,6 +122,11 @@ pub(crate) fn read_at(lines: &[&str], at: usize) -> Option<Complaint> {
         }
     }
     Some(complaint)
+}
+
+/// A line of a stack: it names source text, not what was refused.
+fn is_frame(line: &str) -> bool {
+    line.starts_with("File \"") || line.starts_with("at ")
 }
 
 /// `'...'`, `"..."`, `` `...` `` and the typographic pairs of coreutils.
@@ -245,6 +250,18 @@ mod tests {
                 }
                 None => assert!(path.is_empty(), "{line}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_not_about_the_source_of_a_stack() {
+        for text in [
+            "Traceback (most recent call last):\n  File \"/h/t.py\", line 1, in <module>\n    a, b = socketpair()\nPermissionError: [Errno 13] Permission denied",
+            "    at Object.open (/h/a.js:1:2)\nError: operation not permitted",
+        ] {
+            let lines: Vec<_> = text.lines().collect();
+            let complaint = read_at(&lines, lines.len() - 1).unwrap();
+            assert_eq!(complaint.paths, Vec::<String>::new(), "{text}");
         }
     }
 

@@ -111,8 +111,12 @@ impl Hands for SessionHands {
         Box::pin(async {
             let kept = self.connected().await?;
             // Read each time: a tool may have been loaded, or changed.
+            let listing = async {
+                self.link.refresh(&kept).await?;
+                kept.conn().tools().await
+            };
             let listed = tokio::select! {
-                listed = kept.conn().tools() => listed,
+                listed = listing => listed,
                 quiet = kept.silence() => {
                     self.link.abandon(&kept).await;
                     let seconds = quiet.as_secs();

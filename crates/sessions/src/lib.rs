@@ -29,6 +29,7 @@ mod settings;
 mod states;
 mod store;
 mod tree;
+mod user_tools;
 
 pub use error::Error;
 pub use house::{AboutBackend, BackendFacts, GroundOf, House, OpenBackend, Tell};

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use ollie_protocol::HostFacts;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::user_tools::UserTools;
 use crate::{Error, Tell};
 
 /// How long a toolsrv has to hear that its session ends.
@@ -24,6 +26,7 @@ pub(crate) struct Link {
     /// Only one asks what the host is.
     asking: tokio::sync::Mutex<()>,
     status: Mutex<Status>,
+    tools: UserTools,
     told: Told,
 }
 
@@ -72,9 +75,15 @@ pub(crate) enum Status {
 }
 
 impl Link {
-    pub(crate) fn new(ground: Ground, told: Told) -> Self {
+    /// `tools` is the directory of the user's tools.
+    pub(crate) fn new(ground: Ground, tools: PathBuf, told: Told) -> Self {
+        let note = {
+            let told = Arc::clone(&told);
+            move |text: &str| told(&Status::Note(text.to_owned()))
+        };
         Self {
             ground,
+            tools: UserTools::new(tools, Arc::new(note)),
             kept: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             status: Mutex::default(),
@@ -98,7 +107,7 @@ impl Link {
             met.kept = kept.clone();
             return Ok((kept, Arc::clone(&met.about)));
         }
-        let about = match about(&kept).await {
+        let about = match about(&kept, &self.tools).await {
             Ok(about) => Arc::new(about),
             Err(error) => {
                 keeper.abandon(&kept).await;
@@ -111,6 +120,11 @@ impl Link {
         });
         self.set(Status::Connected(Arc::clone(&about)));
         Ok((kept, about))
+    }
+
+    /// Brings the user's tools there as they are now.
+    pub(crate) async fn refresh(&self, kept: &Kept) -> Result<(), ollie_client::Error> {
+        self.tools.bring(kept).await
     }
 
     /// The toolsrv that was met last, if there is one still.
@@ -149,6 +163,7 @@ impl Link {
     pub(crate) async fn end(&self) {
         let keeping = std::mem::take(&mut *self.keeping());
         self.set(Status::Unused);
+        self.tools.forget().await;
         if let Some(met) = keeping.met {
             // Somebody else may hold the connection: closing it is not enough.
             let _ = tokio::time::timeout(FAREWELL, met.kept.conn().shut_down()).await;
@@ -207,10 +222,13 @@ impl About {
     }
 }
 
-/// Asks for all three at once: one round trip.
-async fn about(kept: &Kept) -> Result<About, ollie_client::Error> {
+/// Offers the user's tools, and asks for all three at once: one round trip.
+async fn about(kept: &Kept, tools: &UserTools) -> Result<About, ollie_client::Error> {
     let conn = kept.conn();
-    let asking = async { tokio::try_join!(conn.version(), conn.host(), conn.policy::<Value>()) };
+    let asking = async {
+        tools.bring(kept).await?;
+        tokio::try_join!(conn.version(), conn.host(), conn.policy::<Value>())
+    };
     let (version, host, mut policy) = tokio::select! {
         answers = asking => answers?,
         _ = kept.silence() => {

@@ -1,4 +1,4 @@
-//! Files of the user's configuration.
+//! Files that somebody else may have put there.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The longest file that is read, bytes.
-const SIZE_MAX: u64 = 4 * 1024 * 1024;
+/// The longest file of the configuration that is read, bytes.
+pub(crate) const TEXT_MAX: u64 = 4 * 1024 * 1024;
 
-/// A regular file of at most 4 MiB; `None` if there is none. A FIFO or a
-/// device is refused without waiting for anybody.
-pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+/// A regular file of at most `most` bytes; `None` if there is none. A FIFO or
+/// a device is refused without waiting for anybody.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(fd) => std::fs::File::from(fd),
@@ -22,17 +22,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(SIZE_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > SIZE_MAX {
-        return Err(io::Error::other(format!(
-            "it is longer than {SIZE_MAX} bytes"
-        )));
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
     Ok(Some(bytes))
 }
 
-/// The same as text.
+/// The same as text, of at most 4 MiB.
 pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
-    let text = read(path)?.map(String::from_utf8).transpose();
+    let text = read(path, TEXT_MAX)?.map(String::from_utf8).transpose();
     text.map_err(|_| io::Error::other("it is not UTF-8 text"))
 }

@@ -68,6 +68,12 @@ impl Key {
         (Self::Yolo, "yolo"),
     ];
 
+    fn name(self) -> &'static str {
+        let mut all = Self::ALL.into_iter();
+        all.find(|(key, _)| *key == self)
+            .map_or("", |(_, name)| name)
+    }
+
     fn named(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|(_, known)| *known == name).map(|(key, _)| key)
@@ -77,6 +83,7 @@ impl Key {
 impl Settings {
     /// Sets one; an empty value takes it back. [`Key::Name`] is none of them.
     pub(crate) fn set(&mut self, key: Key, value: String) -> Result<(), Error> {
+        check(key.name(), &value)?;
         let some = (!value.is_empty()).then_some(value);
         match key {
             Key::Name => {}

@@ -1,6 +1,6 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher as _};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::record::{Record, VERSION};
-use crate::{Error, SessionId};
+use crate::{Error, SessionId, plain};
 
 /// The longest file of ours that is read back, bytes.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
@@ -258,14 +258,8 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(from) => from
-            .take(FILE_MAX)
-            .read_to_end(&mut bytes)
-            .map_err(file("read", path))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(file("read", path)(error)),
+    let Some(bytes) = plain::read(path, FILE_MAX).map_err(file("read", path))? else {
+        return Ok(None);
     };
     serde_json::from_slice(&bytes)
         .map(Some)

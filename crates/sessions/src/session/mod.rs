@@ -4,6 +4,8 @@ mod orders;
 mod shown;
 mod told;
 
+pub(crate) use told::blocking;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ollie_agent::{Agent, Checkpoint, Handle, SkilledHands, State};
@@ -81,7 +83,11 @@ impl Session {
             Self {
                 house: Arc::clone(house),
                 number,
-                link: Arc::new(Link::new(Box::new(ground), Arc::new(told))),
+                link: Arc::new(Link::new(
+                    Box::new(ground),
+                    house.config.join("tools"),
+                    Arc::new(told),
+                )),
                 chat,
                 events,
                 scribe: Mutex::default(),

@@ -169,7 +169,7 @@ impl Session {
 
 /// Waits for the disk without keeping other sessions waiting, where there is
 /// more than one thread.
-pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ninep_rs::{File, Listing, Node, OpenMode, Qid, Refusal, Stat, answer};
 
 use super::live::Live;
-use crate::plain::read;
+use crate::plain::{TEXT_MAX, read};
 
 /// A directory of the user's configuration, as it is when it is looked at.
 /// Its files can be read, and nothing below it.
@@ -64,7 +64,7 @@ fn is_file(at: &Path) -> bool {
 
 fn file(folder: u64, name: &str, at: PathBuf) -> Arc<dyn Node> {
     Live::node(name, path_of(&(folder, name)), move || {
-        answer(match read(&at) {
+        answer(match read(&at, TEXT_MAX) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => Err(Refusal::not_found()),
             Err(error) => Err(Refusal::new(format!("cannot read {at:?}: {error}"))),
