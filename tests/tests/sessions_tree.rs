@@ -130,7 +130,7 @@ prompt = client.open('session/one/prompt', 1)
 text = ' two\nlines '.encode()
 assert client.write(prompt, text) == len(text)
 seen, at = [], 0
-while not seen or seen[-1].get('type') != 'turn':
+while not any(event.get('type') == 'turn' for event in seen):
     piece = client.read(events, at)
     at += len(piece)
     seen += [json.loads(line) for line in piece.decode().splitlines()]
