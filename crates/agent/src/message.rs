@@ -101,6 +101,13 @@ pub struct Origin {
     pub model: String,
 }
 
+impl Origin {
+    /// Whether it is this model at this back end.
+    pub(crate) fn is(&self, backend: &str, model: &str) -> bool {
+        self.backend == backend && self.model == model
+    }
+}
+
 /// One reply of the model, with what became of its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,17 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::History;
-
-/// Whether a tool may run beside others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Parallel {
-    /// It changes nothing: beside other reads.
-    Read,
-    /// Alone, and in the order of the model.
-    Write,
-}
+use crate::{History, Parallel};
 
 /// A tool as the model is shown it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

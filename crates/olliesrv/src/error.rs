@@ -128,17 +128,7 @@ pub(crate) enum Error {
 impl Error {
     /// The message with all its causes, on one line.
     pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let more = error.to_string();
-            if !text.ends_with(&more) {
-                text.push_str(": ");
-                text.push_str(&more);
-            }
-            cause = error.source();
-        }
-        text
+        ollie_protocol::chain(self)
     }
 }
 

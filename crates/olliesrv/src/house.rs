@@ -88,9 +88,7 @@ fn ground_of(
         trust_project: settings.trust.clone(),
         yolo: settings.yolo,
         transport,
-        answer_timeout: options.answer_timeout,
-        ssh: options.ssh.clone(),
-        bundle: options.bundle.clone(),
+        ground: options.clone(),
         verbose: false,
         trace_9p: false,
     };

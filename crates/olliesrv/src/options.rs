@@ -74,26 +74,8 @@ pub(crate) struct SessionOptions {
     /// where sshd allows it), auto (what is best, today stdio) [default: auto]
     #[arg(long, value_name = "WAY")]
     pub(crate) transport: Option<Transport>,
-    /// How long another host may take to answer, passwords included [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    pub(crate) answer_timeout: Option<Duration>,
-    /// The ssh program
-    #[arg(
-        long,
-        value_name = "PROGRAM",
-        env = "OLLIE_SSH",
-        hide_env_values = true,
-        default_value = "ssh"
-    )]
-    pub(crate) ssh: PathBuf,
-    /// Bundle with the toolsrv to start [default: beside olliesrv, or in ../share/ollie]
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "OLLIE_BUNDLE",
-        hide_env_values = true
-    )]
-    pub(crate) bundle: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ground: GroundOptions,
     /// Tell on standard error what is done, with milliseconds
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -102,7 +84,7 @@ pub(crate) struct SessionOptions {
     pub(crate) trace_9p: bool,
 }
 
-/// How sessions reach their toolsrv.
+/// How a session reaches its toolsrv.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GroundOptions {
     /// How long another host may take to answer, passwords included [default: 60s]

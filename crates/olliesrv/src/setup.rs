@@ -239,10 +239,10 @@ impl There {
             remote.transport = transport;
         }
         let timeout = known.and_then(|known| known.answer_timeout);
-        if let Some(timeout) = options.answer_timeout.or(timeout) {
+        if let Some(timeout) = options.ground.answer_timeout.or(timeout) {
             remote.answer_timeout = timeout;
         }
-        remote.ssh.clone_from(&options.ssh);
+        remote.ssh.clone_from(&options.ground.ssh);
         remote.runtime = Some(paths.runtime.clone());
         remote.packed = Some(paths.cache.join("packed"));
         // The keys of models stay here, whatever SendEnv says.
@@ -346,7 +346,7 @@ fn plan(
 ) -> Result<Plan, Error> {
     let policy = layered.to_json().map_err(Error::Policy)?;
     Ok(Plan {
-        bundle: paths.bundle(options.bundle.as_ref())?,
+        bundle: paths.bundle(options.ground.bundle.as_ref())?,
         policy: String::from_utf8_lossy(&policy).into_owned(),
         cwd: cwd.map(|cwd| Octets::from(cwd.into_os_string())),
         yolo: options.yolo,

@@ -1,6 +1,5 @@
-use ollie_agent::{Parallel, ToolDef};
-use ollie_protocol::{Kind, Schema, ToolInfo, ToolSpec};
-use serde_json::{Map, Value, json};
+use ollie_agent::ToolDef;
+use ollie_protocol::{ToolInfo, ToolSpec};
 
 /// The tools that a model is told of, of those that there are.
 pub(crate) fn catalogue(tools: &[ToolInfo]) -> Vec<ToolDef> {
@@ -9,63 +8,19 @@ pub(crate) fn catalogue(tools: &[ToolInfo]) -> Vec<ToolDef> {
 }
 
 fn definition(spec: &ToolSpec) -> ToolDef {
-    let (properties, required) = fields(spec.parameters.iter());
     ToolDef {
         name: spec.name.clone(),
         description: spec.description.clone(),
-        parameters: json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        }),
-        parallel: match spec.parallel {
-            ollie_protocol::Parallel::Read => Parallel::Read,
-            ollie_protocol::Parallel::Write => Parallel::Write,
-        },
+        parameters: spec.json_schema(),
+        parallel: spec.parallel,
     }
-}
-
-/// Fields as JSON Schema has them, where what is required is a list beside
-/// them.
-fn fields<'a>(
-    schemas: impl Iterator<Item = (&'a String, &'a Schema)>,
-) -> (Map<String, Value>, Vec<Value>) {
-    let (mut properties, mut required) = (Map::new(), Vec::new());
-    for (name, schema) in schemas {
-        properties.insert(name.clone(), json_schema(schema));
-        if schema.required {
-            required.push(name.as_str().into());
-        }
-    }
-    (properties, required)
-}
-
-fn json_schema(schema: &Schema) -> Value {
-    // A schema has no map with keys that are not text, which is the one thing
-    // that JSON cannot hold.
-    let mut value = serde_json::to_value(schema).unwrap_or_default();
-    let Value::Object(object) = &mut value else {
-        return value;
-    };
-    object.remove("required");
-    if schema.kind == Kind::Octets {
-        object.insert("type".to_owned(), "string".into());
-    }
-    if let Some(items) = &schema.items {
-        object.insert("items".to_owned(), json_schema(items));
-    }
-    if let Some(nested) = &schema.properties {
-        let (properties, required) = fields(nested.iter());
-        object.insert("properties".to_owned(), properties.into());
-        object.insert("required".to_owned(), required.into());
-        object.insert("additionalProperties".to_owned(), false.into());
-    }
-    value
 }
 
 #[cfg(test)]
 mod tests {
+    use ollie_agent::Parallel;
+    use serde_json::json;
+
     use super::*;
 
     /// The same in JSON Schema, draft 2020-12, written by hand.

@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 use ollie_agent::{CallEnd, Chunk, Hands, HandsError, ModelCall, Outcome, ShellEnd, ToolDef};
 use ollie_client::CallEvent;
 use ollie_deploy::Kept;
-use ollie_protocol::{CallId, Stream, ToolCall, ToolResult};
+use ollie_protocol::{CallId, Stream, ToolCall, ToolResult, chain};
 
 use crate::catalogue::catalogue;
-use crate::link::{Link, chain};
+use crate::link::Link;
 use crate::outcome::call_end;
 
 /// The hands of a session: its toolsrv.

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ollie_deploy::{Kept, ProcessKeeper, Step};
-use ollie_protocol::HostFacts;
+use ollie_protocol::{HostFacts, chain};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -246,19 +246,4 @@ async fn about(kept: &Kept, tools: &UserTools) -> Result<About, ollie_client::Er
             None => policy.get_mut("refused").map_or(Value::Null, Value::take),
         },
     })
-}
-
-/// An error with all its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }

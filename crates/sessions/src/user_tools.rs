@@ -3,11 +3,10 @@ use std::path::PathBuf;
 use ollie_catalogue::{Catalogue, Change, Tool};
 use ollie_client::{Error, Offer, ToolsrvConn};
 use ollie_deploy::Kept;
-use ollie_protocol::ToolOrigin;
+use ollie_protocol::{ToolOrigin, chain};
 use tokio::sync::Mutex;
 
 use crate::Tell;
-use crate::link::chain;
 use crate::session::blocking;
 
 /// The tools of the user's `tools/` directory, as a session's toolsrv has

@@ -17,6 +17,7 @@ mod decode_tests;
 mod endpoint;
 mod failure;
 mod format;
+mod function;
 mod http;
 mod key;
 mod lines;
@@ -30,6 +31,7 @@ mod retry_after;
 mod samples;
 mod setup_error;
 mod sse;
+mod sse_decoder;
 mod tls;
 mod turns;
 

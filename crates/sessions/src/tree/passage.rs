@@ -213,7 +213,7 @@ fn told(error: ninep_rs::Error) -> Refusal {
         ninep_rs::Error::WalkStopped { .. } => Refusal::not_found(),
         error => Refusal::new(format!(
             "the connection to toolsrv ended: {}",
-            crate::link::chain(&error)
+            ollie_protocol::chain(&error)
         )),
     }
 }

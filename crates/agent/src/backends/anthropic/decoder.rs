@@ -3,15 +3,18 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::events::{Block, BlockDelta, Record, UsageRecord};
-use crate::backends::decode::{Decode, Progress};
+use crate::backends::decode::Progress;
 use crate::backends::failure;
-use crate::backends::sse::{Sse, SseEvent};
+use crate::backends::sse::SseEvent;
+use crate::backends::sse_decoder::{Events, SseDecoder};
 use crate::{BackendError, Delta, StopReason, Usage};
 
 /// Reads the stream of a message.
+pub(crate) type Decoder = SseDecoder<Message>;
+
+/// What has been read of it.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
-    sse: Sse,
+pub(crate) struct Message {
     /// Open content blocks by their index.
     blocks: BTreeMap<u64, Open>,
     calls: u32,
@@ -43,39 +46,7 @@ enum Input {
     Fragments,
 }
 
-impl Decode for Decoder {
-    fn feed(&mut self, bytes: &[u8], to: &mut Vec<Delta>) -> Result<(), BackendError> {
-        let pushed = self.sse.push(bytes);
-        while let Some(event) = self.sse.next() {
-            if self.done {
-                break;
-            }
-            self.event(&event, to)?;
-        }
-        pushed.map_err(|_| failure::malformed("a line without end"))
-    }
-
-    fn progress(&self) -> Progress {
-        match (self.done, &self.reason) {
-            (true, _) => Progress::Done,
-            (false, Some(_)) => Progress::Settling,
-            (false, None) => Progress::Open,
-        }
-    }
-
-    fn finish(&mut self, to: &mut Vec<Delta>) -> Result<(), BackendError> {
-        match (self.done, &self.reason) {
-            (true, _) => Ok(()),
-            (false, Some(_)) => {
-                self.end(to);
-                Ok(())
-            }
-            (false, None) => Err(failure::dropped("the stream ended before the reply did")),
-        }
-    }
-}
-
-impl Decoder {
+impl Events for Message {
     fn event(&mut self, event: &SseEvent, to: &mut Vec<Delta>) -> Result<(), BackendError> {
         let data = event.data.trim();
         if data.is_empty() {
@@ -109,6 +80,28 @@ impl Decoder {
         Ok(())
     }
 
+    fn progress(&self) -> Progress {
+        match (self.done, &self.reason) {
+            (true, _) => Progress::Done,
+            (false, Some(_)) => Progress::Settling,
+            (false, None) => Progress::Open,
+        }
+    }
+
+    fn end(&mut self, to: &mut Vec<Delta>) {
+        self.done = true;
+        to.push(Delta::Stop(match self.reason.as_deref() {
+            Some("end_turn" | "stop_sequence") => StopReason::End,
+            None if self.calls == 0 => StopReason::End,
+            Some("tool_use") | None => StopReason::ToolCalls,
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
+            Some("refusal") => StopReason::Filtered,
+            Some(other) => StopReason::Other(other.to_owned()),
+        }));
+    }
+}
+
+impl Message {
     /// The counts are cumulative, and one that is left out has not changed.
     fn usage(&mut self, new: Option<UsageRecord>, to: &mut Vec<Delta>) {
         let Some(new) = new else { return };
@@ -193,18 +186,6 @@ impl Decoder {
             }),
             _ => {}
         }
-    }
-
-    fn end(&mut self, to: &mut Vec<Delta>) {
-        self.done = true;
-        to.push(Delta::Stop(match self.reason.as_deref() {
-            Some("end_turn" | "stop_sequence") => StopReason::End,
-            None if self.calls == 0 => StopReason::End,
-            Some("tool_use") | None => StopReason::ToolCalls,
-            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
-            Some("refusal") => StopReason::Filtered,
-            Some(other) => StopReason::Other(other.to_owned()),
-        }));
     }
 }
 

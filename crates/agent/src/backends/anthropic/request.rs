@@ -196,7 +196,7 @@ fn messages<'a>(request: &Request<'a>, backend: &str) -> Vec<Message<'a>> {
             }
             Turn::Model(reply) => {
                 let ids = ids.of(reply);
-                let same = reply.made_by.backend == backend && reply.made_by.model == request.model;
+                let same = reply.made_by.is(backend, request.model);
                 messages.push(Message {
                     role: "assistant",
                     content: said(reply, same, &ids),

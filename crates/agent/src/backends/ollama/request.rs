@@ -3,8 +3,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::backends::call_ids::{self, CallIds};
+use crate::backends::function::Function;
 use crate::backends::turns::{self, Turn, turns};
-use crate::{Reply, Request, ToolDef};
+use crate::{Reply, Request};
 
 /// Body of `POST /api/chat` (docs/api.md of Ollama).
 #[derive(Debug, Serialize)]
@@ -12,7 +13,7 @@ pub(super) struct Body<'a> {
     model: &'a str,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<Function<'a>>,
     stream: bool,
     /// Without these two, Ollama takes away the beginning of a conversation
     /// that is too long and tells nobody.
@@ -77,19 +78,6 @@ struct CallFunction<'a> {
     arguments: Box<RawValue>,
 }
 
-#[derive(Debug, Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: ToolFunction<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct ToolFunction<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
 /// What a request depends on besides the request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings<'a> {
@@ -104,7 +92,7 @@ impl<'a> Body<'a> {
         Self {
             model: request.model,
             messages: messages(request, settings.backend),
-            tools: request.tools.iter().map(tool).collect(),
+            tools: request.tools.iter().map(Function::from).collect(),
             stream: true,
             truncate: false,
             shift: false,
@@ -136,7 +124,7 @@ fn messages<'a>(request: &Request<'a>, backend: &str) -> Vec<Message<'a>> {
                 content: turns::joined(&texts),
             }),
             Turn::Model(reply) => {
-                let same = reply.made_by.backend == backend && reply.made_by.model == request.model;
+                let same = reply.made_by.is(backend, request.model);
                 push_reply(reply, same, ids.of(reply), &mut messages);
             }
         }
@@ -175,15 +163,4 @@ fn push_reply<'a>(
         tool_name: &it.call.name,
         tool_call_id: id,
     }));
-}
-
-fn tool(tool: &ToolDef) -> Tool<'_> {
-    Tool {
-        r#type: "function",
-        function: ToolFunction {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.parameters,
-        },
-    }
 }

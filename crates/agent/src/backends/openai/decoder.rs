@@ -3,55 +3,25 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::chunk::{Chunk, DeltaRecord};
 use super::thoughts::Thoughts;
-use crate::backends::decode::{Decode, Progress};
+use crate::backends::decode::Progress;
 use crate::backends::failure;
-use crate::backends::sse::{Sse, SseEvent};
+use crate::backends::sse::SseEvent;
+use crate::backends::sse_decoder::{Events, SseDecoder};
 use crate::{BackendError, Delta, StopReason};
 
 /// Reads the stream of a chat completion.
+pub(crate) type Decoder = SseDecoder<Completion>;
+
+/// What has been read of it.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
-    sse: Sse,
+pub(crate) struct Completion {
     calls: Calls,
     thoughts: Thoughts,
     reason: Option<String>,
     done: bool,
 }
 
-impl Decode for Decoder {
-    fn feed(&mut self, bytes: &[u8], to: &mut Vec<Delta>) -> Result<(), BackendError> {
-        let pushed = self.sse.push(bytes);
-        while let Some(event) = self.sse.next() {
-            if self.done {
-                break;
-            }
-            self.event(&event, to)?;
-        }
-        pushed.map_err(|_| failure::malformed("a line without end"))
-    }
-
-    fn progress(&self) -> Progress {
-        match (self.done, &self.reason) {
-            (true, _) => Progress::Done,
-            (false, Some(_)) => Progress::Settling,
-            (false, None) => Progress::Open,
-        }
-    }
-
-    fn finish(&mut self, to: &mut Vec<Delta>) -> Result<(), BackendError> {
-        match (self.done, &self.reason) {
-            (true, _) => Ok(()),
-            // Not every server says `[DONE]`.
-            (false, Some(_)) => {
-                self.end(to);
-                Ok(())
-            }
-            (false, None) => Err(failure::dropped("the stream ended before the reply did")),
-        }
-    }
-}
-
-impl Decoder {
+impl Events for Completion {
     fn event(&mut self, event: &SseEvent, to: &mut Vec<Delta>) -> Result<(), BackendError> {
         let data = event.data.trim();
         if data == "[DONE]" {
@@ -87,21 +57,11 @@ impl Decoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: DeltaRecord, to: &mut Vec<Delta>) {
-        let DeltaRecord {
-            content,
-            refusal,
-            reasoning,
-            reasoning_content,
-            reasoning_details,
-            tool_calls,
-        } = delta;
-        self.thoughts
-            .add(reasoning, reasoning_content, reasoning_details, to);
-        let said = [content, refusal].into_iter().flatten();
-        to.extend(said.filter(|text| !text.is_empty()).map(Delta::Text));
-        for record in tool_calls.unwrap_or_default() {
-            self.calls.add(record, to);
+    fn progress(&self) -> Progress {
+        match (self.done, &self.reason) {
+            (true, _) => Progress::Done,
+            (false, Some(_)) => Progress::Settling,
+            (false, None) => Progress::Open,
         }
     }
 
@@ -119,5 +79,25 @@ impl Decoder {
             Some(other) => StopReason::Other(other.to_owned()),
         };
         to.push(Delta::Stop(reason));
+    }
+}
+
+impl Completion {
+    fn delta(&mut self, delta: DeltaRecord, to: &mut Vec<Delta>) {
+        let DeltaRecord {
+            content,
+            refusal,
+            reasoning,
+            reasoning_content,
+            reasoning_details,
+            tool_calls,
+        } = delta;
+        self.thoughts
+            .add(reasoning, reasoning_content, reasoning_details, to);
+        let said = [content, refusal].into_iter().flatten();
+        to.extend(said.filter(|text| !text.is_empty()).map(Delta::Text));
+        for record in tool_calls.unwrap_or_default() {
+            self.calls.add(record, to);
+        }
     }
 }

@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::backends::call_ids::{self, CallIds};
+use crate::backends::function::Function;
 use crate::backends::turns::{self, Turn, turns};
-use crate::{Reply, Request, ToolDef};
+use crate::{Reply, Request};
 
 /// Body of `POST /chat/completions`
 /// (<https://platform.openai.com/docs/api-reference/chat/create>).
@@ -14,7 +15,7 @@ pub(super) struct Body<'a> {
     model: &'a str,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<Function<'a>>,
     stream: bool,
     stream_options: StreamOptions,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,19 +88,6 @@ struct CallFunction<'a> {
     arguments: Cow<'a, str>,
 }
 
-#[derive(Debug, Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: ToolFunction<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct ToolFunction<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
 /// What a request depends on besides the request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings<'a> {
@@ -117,7 +105,7 @@ impl<'a> Body<'a> {
         Self {
             model: request.model,
             messages: messages(request, settings.backend),
-            tools: request.tools.iter().map(tool).collect(),
+            tools: request.tools.iter().map(Function::from).collect(),
             stream: true,
             stream_options: StreamOptions {
                 include_usage: true,
@@ -148,7 +136,7 @@ fn messages<'a>(request: &Request<'a>, backend: &str) -> Vec<Message<'a>> {
                 content: turns::joined(&texts),
             }),
             Turn::Model(reply) => {
-                let same = reply.made_by.backend == backend && reply.made_by.model == request.model;
+                let same = reply.made_by.is(backend, request.model);
                 push_reply(reply, same, ids.of(reply), &mut messages);
             }
         }
@@ -202,15 +190,4 @@ fn thoughts(reply: &Reply) -> Thoughts<'_> {
         }
     }
     thoughts
-}
-
-fn tool(tool: &ToolDef) -> Tool<'_> {
-    Tool {
-        r#type: "function",
-        function: ToolFunction {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.parameters,
-        },
-    }
 }
