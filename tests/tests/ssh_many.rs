@@ -60,9 +60,12 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
         .has_status(201);
     let records: serde_json::Value = serde_json::from_str(&end.out()).unwrap();
     let records = records.as_array().unwrap();
-    assert_eq!(records.len(), 51, "{end}");
-    let (good, bad): (Vec<_>, Vec<_>) = records.iter().partition(|record| record["ok"] == true);
-    assert_eq!((good.len(), bad.len()), (50, 1), "{end}");
+    assert_eq!(records.len(), 51, "a record for each");
+    let bad: Vec<_> = records
+        .iter()
+        .filter(|record| record["ok"] != true)
+        .collect();
+    assert_eq!(bad.len(), 1, "{bad:#?}");
     assert_eq!(bad[0]["name"], "127.0.0.1:1");
     assert!(
         bad[0]["remedy"]

@@ -37,7 +37,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// ECONNREFUSED of connect(2): the socket is there, and nobody has it open. A
-/// session that is about to begin has none yet.
+/// session that is about to begin has none of this name yet.
 fn is_dead(socket: &Path) -> bool {
     let refused = std::io::ErrorKind::ConnectionRefused;
     UnixStream::connect(socket).is_err_and(|error| error.kind() == refused)

@@ -119,9 +119,7 @@ async fn prepare(
     let (project, text) = Project::read(&cwd, boot.project)?;
     let spawner = Spawner::new(companion).map_err(Error::Companion)?;
     let socket = places.socket();
-    let listener = UnixListener::bind(&socket).map_err(Error::system("bind the socket"))?;
-    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
-        .map_err(Error::system("protect the socket"))?;
+    let listener = listen(&socket)?;
     let nonce = match boot.nonce.take() {
         Some(nonce) => nonce,
         None => Nonce::random()
@@ -145,6 +143,19 @@ async fn prepare(
         nonce,
         project: text.unwrap_or_default(),
     })
+}
+
+/// Listens at `socket`, which has its name only then: between bind(2) and
+/// listen(2) a connection is refused, and to another session's [`sweep`] that
+/// means that nobody lives here.
+fn listen(socket: &Path) -> Result<UnixListener, Error> {
+    // No longer than the name that it gets, which fits into `sun_path`.
+    let bound = socket.with_file_name("bound");
+    let listener = UnixListener::bind(&bound).map_err(Error::system("bind the socket"))?;
+    std::fs::set_permissions(&bound, std::fs::Permissions::from_mode(0o600))
+        .map_err(Error::system("protect the socket"))?;
+    std::fs::rename(&bound, socket).map_err(Error::system("name the socket"))?;
+    Ok(listener)
 }
 
 /// Reads `size[4] json[size]` and not a byte more: 9P follows.
