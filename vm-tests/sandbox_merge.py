@@ -53,7 +53,8 @@ def project(text):
 def readable(way):
     """Which files below the home directory a call may read, and all that was said."""
     status, said = way.exec("sh look")
-    t.assertEqual(status, 0, said)
+    # The status last: closing lines show the end of a message.
+    t.assertEqual(status, 0, f"{said}\n`sh look` ended with {status}")
     return [line.split()[1] for line in said.splitlines() if line.startswith("readable ")], said
 
 

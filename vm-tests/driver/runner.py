@@ -35,6 +35,11 @@ class _Running:
     def took(self) -> float:
         return time.monotonic() - self.start
 
+    def last_words(self) -> str:
+        """The last line of its log, which is where an assertion says what it saw."""
+        lines = self.log.read_text(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")[:300]
+
 
 def gaps(jobs: list[Job]) -> tuple[list[str], set[str]]:
     """What cannot be had here, in words, and the roles that nobody can fill.
@@ -71,13 +76,13 @@ def run(jobs: list[Job]) -> int:
                 if one.process.poll() is not None:
                     running.remove(one)
                     if not _report(one):
-                        failed.append(one.job)
+                        failed.append((one.job, one.last_words()))
     finally:
         for one in running:
             _end(one)
     minutes = (time.monotonic() - start) / 60
-    for job in failed:
-        print(f"failed: {job}")
+    for job, reason in failed:
+        print(f"failed: {job}: {reason}")
     print(f"{minutes:.1f} minutes")
     print(f"devboxes: {len(jobs) - len(failed)} passed, {len(failed)} failed", flush=True)
     return len(failed)
