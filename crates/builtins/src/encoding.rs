@@ -1,5 +1,4 @@
 use std::fmt;
-use std::sync::OnceLock;
 
 /// How a file's characters are written.
 ///
@@ -93,8 +92,7 @@ impl Encoding {
             }
             Self::Windows1252 if one.is_ascii() => out.push(one as u8),
             Self::Windows1252 => {
-                let at = upper_half().iter().position(|it| *it == one)?;
-                out.push(0x80 + u8::try_from(at).ok()?);
+                out.push((0x80..=u8::MAX).find(|byte| windows_1252(*byte) == one)?);
             }
         }
         Some(())
@@ -136,29 +134,18 @@ fn beginnings(valid: &[u8]) -> usize {
     valid.iter().filter(|byte| **byte >= 0xc0).count()
 }
 
+/// What windows-1252 has where ISO 8859-1 has control characters, from 0x80
+/// on (WHATWG Encoding Standard, index windows-1252).
+const CONTROLS: [char; 32] = [
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
+    '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+];
+
 /// A byte of windows-1252.
 pub(crate) fn windows_1252(byte: u8) -> char {
-    match byte.checked_sub(0x80) {
-        None => char::from(byte),
-        Some(at) => upper_half()
-            .get(usize::from(at))
-            .copied()
-            .unwrap_or(char::REPLACEMENT_CHARACTER),
-    }
-}
-
-/// The characters of the bytes from 0x80 on.
-fn upper_half() -> &'static [char; 128] {
-    static TABLE: OnceLock<[char; 128]> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut table = [char::REPLACEMENT_CHARACTER; 128];
-        let bytes: Vec<u8> = (0x80..=0xff).collect();
-        let (text, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(&bytes);
-        for (place, one) in table.iter_mut().zip(text.chars()) {
-            *place = one;
-        }
-        table
-    })
+    let at = byte.checked_sub(0x80).map(usize::from);
+    let other = at.and_then(|at| CONTROLS.get(at));
+    other.copied().unwrap_or(char::from(byte))
 }
 
 #[cfg(test)]
@@ -174,8 +161,10 @@ mod tests {
                 .unwrap();
             assert_eq!(back, [byte]);
         }
-        assert_eq!(windows_1252(0x80), '€');
-        assert_eq!(windows_1252(0xe9), 'é');
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        let (expected, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(&all);
+        let ours: String = all.iter().copied().map(windows_1252).collect();
+        assert_eq!(ours, expected);
         assert_eq!(Encoding::Windows1252.put('→', &mut Vec::new()), None);
     }
 

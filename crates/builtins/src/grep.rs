@@ -6,7 +6,8 @@ use ignore::{DirEntry, WalkState};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::grep_file::{FileSearch, Wanted};
+use crate::grep_file::FileSearch;
+use crate::grep_lines::Wanted;
 use crate::grep_pattern::{Pattern, Syntax};
 use crate::grep_results::Results;
 use crate::kind::must_be_regular;

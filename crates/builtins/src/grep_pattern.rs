@@ -1,4 +1,5 @@
-use grep_matcher::{LineTerminator, Match, Matcher, NoCaptures, NoError};
+use std::ops::Range;
+
 use regex_automata::Input;
 use regex_automata::meta::Regex;
 use regex_syntax::ParserBuilder;
@@ -30,8 +31,6 @@ pub(crate) struct Syntax {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
-    /// Whether no match has a line end in it, so that the searcher may look
-    /// at many lines at once.
     within_lines: bool,
 }
 
@@ -72,31 +71,23 @@ impl Pattern {
             within_lines: !syntax.multiline && !about_text,
         })
     }
-}
 
-impl Matcher for Pattern {
-    type Captures = NoCaptures;
-    type Error = NoError;
-
-    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, NoError> {
-        let input = Input::new(haystack).range(at..);
-        Ok(self
-            .regex
-            .search(&input)
-            .map(|found| Match::new(found.start(), found.end())))
+    /// Whether no match has a line end in it, and none depends on where the
+    /// text begins and ends: many lines may be searched at once.
+    pub(crate) fn is_within_lines(&self) -> bool {
+        self.within_lines
     }
 
-    fn new_captures(&self) -> Result<NoCaptures, NoError> {
-        Ok(NoCaptures::new())
+    /// The first match from `at` on.
+    pub(crate) fn find(&self, text: &[u8], at: usize) -> Option<Range<usize>> {
+        let input = Input::new(text).range(at..);
+        self.regex.search(&input).map(|found| found.range())
     }
 
-    fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Result<Option<usize>, NoError> {
-        let input = Input::new(haystack).range(at..).earliest(true);
-        Ok(self.regex.search_half(&input).map(|half| half.offset()))
-    }
-
-    fn line_terminator(&self) -> Option<LineTerminator> {
-        self.within_lines.then(LineTerminator::crlf)
+    /// Where a match from `at` on can end at the earliest.
+    pub(crate) fn end(&self, text: &[u8], at: usize) -> Option<usize> {
+        let input = Input::new(text).range(at..).earliest(true);
+        self.regex.search_half(&input).map(|half| half.offset())
     }
 }
 

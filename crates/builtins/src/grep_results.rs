@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::grep_file::Matches;
+use crate::grep_lines::Matches;
 use crate::name::Name;
 use crate::walk::shown;
 

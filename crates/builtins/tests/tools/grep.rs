@@ -214,6 +214,77 @@ fn the_same_matches_in_the_same_order_as_ripgrep() {
     assert!(compared > 140, "{compared}");
 }
 
+/// Files of all shapes that a few tokens can have: lines that are empty, that
+/// end in either way or not at all, matches that touch.
+fn scraps(ends: [&str; 3]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    // Knuth's multiplier; the same files each time.
+    let mut state = 1_u64;
+    let mut next = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    for number in 0..400 {
+        let mut text = String::new();
+        for _ in 0..next(60) {
+            let tokens = ["a", "b", " ", "é", "ab"].into_iter().chain(ends);
+            text.push_str(tokens.clone().nth(next(8) as usize).unwrap());
+        }
+        fs::write(directory.path().join(format!("{number:03}")), text).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn lines_are_taken_apart_as_by_ripgrep() {
+    let scraps = scraps(["\n", "\n", "\r\n"]);
+    for pattern in [
+        "a", "^b", "b$", "a b", r"\bab\b", "^$", "^", r"\Aa", "é", "x*", "^a|b$",
+    ] {
+        for context in 0..4_usize {
+            let flag = format!("--context={context}");
+            assert_eq!(
+                ours(scraps.path(), &json!({"context": context}), pattern),
+                ripgrep(scraps.path(), &[&flag], pattern),
+                "{pattern} {context}"
+            );
+        }
+    }
+    for pattern in [
+        r"a\n+b", r"b\s+a", r"\n\n", "a", r"(a|b)\n", r"\na", "^$", r"\s*",
+    ] {
+        for context in 0..3_usize {
+            // Where nothing matches behind the last line end, ripgrep shows
+            // the context of a match and not the match.
+            if context > 0 && ["^$", r"\s*"].contains(&pattern) {
+                continue;
+            }
+            let flag = format!("--context={context}");
+            let arguments = json!({"context": context, "multiline": true});
+            assert_eq!(
+                ours(scraps.path(), &arguments, pattern),
+                ripgrep(scraps.path(), &["--multiline", &flag], pattern),
+                "{pattern} {context}"
+            );
+        }
+    }
+}
+
+/// With --crlf ripgrep sees no end of the text in front of a newline alone.
+#[test]
+fn the_end_of_the_text_is_the_end_of_each_line() {
+    let scraps = scraps(["\n"; 3]);
+    for pattern in [r"b\z", r"\A\z", r"\Aa?b\z"] {
+        assert_eq!(
+            ours(scraps.path(), &json!({"context": 1}), pattern),
+            ripgrep(scraps.path(), &["--context=1", "--no-crlf"], pattern),
+            "{pattern}"
+        );
+    }
+}
+
 #[test]
 fn files_and_counts_are_those_of_ripgrep() {
     let corpus = corpus();
