@@ -10,6 +10,7 @@ in
 builtins.listToAttrs [
   (test "landlock" ./landlock.nix)
   (test "without-landlock" ./without-landlock.nix)
+  (test "escape" ./escape.nix)
   (test "forwarding" ./forwarding.nix)
   (test "sandbox-merge" ./sandbox-merge.nix)
   (test "warm-attach" ./warm-attach.nix)

@@ -11,13 +11,26 @@ devbox.wait_for_unit("sshd.service")
 devbox.succeed("mkdir -p /home/dev/project", "chown dev /home/dev/project")
 
 
-def turn(code):
-    """A call of the tool `shell`, then a word."""
-    call = {"call": {"name": "shell", "arguments": {"code": code}}}
+def turn(tool, **arguments):
+    """A call of a tool, then a word."""
+    call = {"call": {"name": tool, "arguments": arguments}}
     return [call, {"stop": "tool_calls"}, {"text": "done"}, {"stop": "end"}]
 
 
-lines = turn("echo 1 >>calls; echo first") + turn("echo 2 >>calls; sleep 4242") + turn("echo 3 >>calls; echo third")
+lines = (
+    turn("shell", code="echo 1 >>calls; echo first")
+    + turn("greet", name="ada")
+    + turn("shell", code="echo 2 >>calls; sleep 4242")
+    + turn("shell", code="echo 3 >>calls; echo third")
+    + turn("greet", name="bob")
+)
+# A tool that the host does not have: each toolsrv there is brought it.
+client.succeed(
+    "mkdir -p ~/.config/ollie/tools",
+    "printf '#!/bin/sh\n# description: Greets somebody.\n# args: NAME\n"
+    "echo Good day, $OLLIE_ARG_NAME\n' >~/.config/ollie/tools/greet.sh",
+    "chmod +x ~/.config/ollie/tools/greet.sh",
+)
 client.succeed("cat >recording.jsonl <<'END'\n" + "\n".join(map(json.dumps, lines)) + "\nEND")
 client.succeed("(olliesrv serve >served 2>&1 & echo $! >pid; s=0; wait $! || s=$?; echo $s >ended) >/dev/null 2>&1 &")
 client.wait_until_succeeds("olliesrv fs read backends", timeout=60)
@@ -38,6 +51,7 @@ def of_dev(name):
 
 with subtest("a call"):
     t.assertIn("first", client.succeed("olliesrv session send --wait one begin", timeout=120))
+    t.assertIn("Good day, ada", client.succeed("olliesrv session send --wait one 'and greet'", timeout=120))
     servers = of_dev("toolsrv")
     t.assertNotEqual(servers, [])
 
@@ -52,6 +66,9 @@ with subtest("the connection drops while a call runs: its outcome is not known, 
 with subtest("the next call has a new toolsrv"):
     t.assertIn("third", client.succeed("olliesrv session send --wait one 'and now'", timeout=120))
     t.assertEqual(set(of_dev("toolsrv")) & set(servers), set())
+
+with subtest("it has the session's tools as well"):
+    t.assertIn("Good day, bob", client.succeed("olliesrv session send --wait one 'and greet'", timeout=120))
 
 with subtest("no call was made twice"):
     t.assertEqual(devbox.succeed("cat /home/dev/project/calls").split(), ["1", "2", "3"])

@@ -14,10 +14,13 @@
 //! A [`Toolsrv`] is one that the test starts by itself and speaks to, message
 //! by message if it likes.
 //!
+//! The attempts of the escape suite are data: [`attempts`].
+//!
 //! The binaries are those of the directory that `OLLIE_DIST` names
 //! ([`Dist`]). What cannot be tested here is never passed over in silence:
 //! [`gap`].
 
+pub mod attempts;
 mod devbox;
 mod dist;
 mod gap;

@@ -4,8 +4,9 @@ usage: driver test [SCENARIO]...   runs scenarios on all their guests
        driver list                 scenarios, and the guests they are for
        driver shell ROLE [USERLAND]   starts a guest and logs in
 
-`cargo xtask devbox` calls this with two variables: OLLIE_DEVBOX, the directory
-for everything that can be made again, and OLLIE_DIST, that of olliesrv.
+`cargo xtask devbox` calls this with three variables: OLLIE_DEVBOX, the directory
+for everything that can be made again, OLLIE_DIST, that of olliesrv, and
+OLLIE_ESCAPE, the program of the escape suite.
 """
 
 import ctypes

@@ -38,6 +38,7 @@ class Client(Commands):
         # ssh takes its configuration from the account and not from HOME.
         self.ssh.write_text(f"#!/bin/sh\nexec {_real_ssh()} -F {shlex.quote(str(config))} \"$@\"\n")
         self.ssh.chmod(0o755)
+        (directory / "bin/ollie-escape").symlink_to(house.escape())
         self.environment = {
             "HOME": str(directory / "home"),
             "PATH": f"{directory / 'bin'}:{house.dist()}:{_PATH}",

@@ -29,6 +29,11 @@ def dist() -> Path:
     return Path(os.environ["OLLIE_DIST"])
 
 
+def escape() -> Path:
+    """The program with the attempts of the escape suite."""
+    return Path(os.environ["OLLIE_ESCAPE"])
+
+
 def scenarios() -> Path:
     """The directory of the scenario scripts: the driver's own parent."""
     return Path(__file__).resolve().parent.parent

@@ -27,7 +27,7 @@ NAMES = ("full", "busybox", "bare")
 _FULL = """bash dash mkdir cat cp mv rm ln ls chmod chown stat uname id head tail tr cut wc sort dd od
 base64 sha256sum mktemp touch date sleep env timeout true false echo test [ printf basename dirname
 readlink realpath sync df du tee mkfifo nohup nproc stty tar gzip xz sed grep find xargs ps kill
-setsid truncate seq rmdir git""".split()
+setsid script truncate seq rmdir git""".split()
 
 _BARE = """cat cp mv rm ln ls mkdir rmdir chmod chown id uname dd head wc env sleep kill true false
 echo pwd test touch setsid ps printf""".split()

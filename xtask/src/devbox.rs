@@ -5,11 +5,22 @@
 //! it. See `docs/devboxes.md`.
 
 use std::{
-    ffi::OsString, io::Write as _, os::unix::process::CommandExt, path::Path, process::Command,
+    ffi::OsString,
+    io::Write as _,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::{
-    dist, failure::Failure, options::Build, packages, place::Place, step, step::Voice, tally::Done,
+    dist,
+    failure::{At, Failure},
+    options::Build,
+    packages,
+    place::Place,
+    step,
+    step::Voice,
+    tally::Done,
 };
 
 /// Becomes the driver: its process, its signals, its status.
@@ -18,7 +29,7 @@ pub(crate) fn become_driver(place: &Place, arguments: &[OsString]) -> Result<(),
         eprintln!("xtask: {missing}");
     }
     dist::build(place, &Build::default(), Voice::Quiet)?;
-    let mut driver = driver(place, &place.dist());
+    let mut driver = driver(place, &place.dist(), &escape(place)?);
     place.as_before_cargo(&mut driver);
     let error = driver.args(arguments).exec();
     Err(Failure::new(format!("cannot run python3: {error}")))
@@ -27,7 +38,7 @@ pub(crate) fn become_driver(place: &Place, arguments: &[OsString]) -> Result<(),
 /// Runs all scenarios, as a part of the tests.
 pub(crate) fn test(place: &Place, closing: &mut Vec<String>) -> Result<Done, Failure> {
     let mut seen = Seen::default();
-    let mut driver = driver(place, &place.dist());
+    let mut driver = driver(place, &place.dist(), &escape(place)?);
     let result = step::watch(driver.arg("test"), |text| {
         // A terminal that went away is no reason to stop testing.
         let _ = std::io::stderr().write_all(text.as_bytes());
@@ -37,14 +48,35 @@ pub(crate) fn test(place: &Place, closing: &mut Vec<String>) -> Result<Done, Fai
     seen.verdict(result)
 }
 
+/// The attempts of the escape suite, small enough to be sent to a guest.
+fn escape(place: &Place) -> Result<PathBuf, Failure> {
+    let directory = place.target.join("devbox");
+    std::fs::create_dir_all(&directory).at(&directory)?;
+    let small = directory.join("ollie-escape");
+    // With the features that the tests have, so nothing is compiled for it twice.
+    let build = ["build", "--workspace", "--bin", "ollie-escape"];
+    step::cargo(
+        place.cargo(&place.root, &place.target).args(build),
+        Voice::Quiet,
+    )
+    .map_err(|failure| failure.during("building ollie-escape"))?;
+    step::run(
+        Command::new("strip")
+            .arg("-o")
+            .args([&small, &place.target.join("debug/ollie-escape")]),
+    )?;
+    Ok(small)
+}
+
 /// The driver, ended with us: it ends its guests.
-fn driver(place: &Place, dist: &Path) -> Command {
+fn driver(place: &Place, dist: &Path, escape: &Path) -> Command {
     let mut command = Command::new("python3");
     command
         .arg("-B")
         .arg(place.root.join("vm-tests/driver"))
         .env("OLLIE_DEVBOX", place.target.join("devbox"))
-        .env("OLLIE_DIST", dist);
+        .env("OLLIE_DIST", dist)
+        .env("OLLIE_ESCAPE", escape);
     command
 }
 

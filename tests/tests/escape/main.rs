@@ -1,6 +1,6 @@
 //! The escape suite: every way out that we know of, tried for real.
 //!
-//! Each row of [`rows`] is a piece of shell code that ends with status 0 when
+//! Each row of [`ollie_tests::attempts`] is a piece of shell code that ends with status 0 when
 //! it got out. It runs by `olliesrv exec`, where it must fail, and again
 //! without the mechanism that is said to stop it, where it must succeed: an
 //! attempt that fails anyway shows nothing. The table of docs/sandbox.md is
@@ -13,13 +13,12 @@
 mod must_work;
 mod over_ssh;
 mod place;
-mod rows;
 mod table;
 
 use ollie_tests::User;
 
+use ollie_tests::attempts::{By, ROWS, Row};
 use place::Place;
-use rows::{By, ROWS, Row};
 
 /// What came of a row for one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

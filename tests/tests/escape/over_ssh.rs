@@ -17,7 +17,7 @@ use std::time::Duration;
 use ollie_tests::{Devbox, Finished, Running, User, World};
 
 use crate::place::{SECRETS, find_socket};
-use crate::rows::{Need, ROWS, Row, Who};
+use ollie_tests::attempts::{Need, ROWS, Row, Who};
 
 /// An account there, with secrets, servers outside and another call.
 struct There<'w> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ollie_tests::{Finished, Running, User, World};
 
 use crate::Outcome;
-use crate::rows::{By, Need, Row, Who};
+use ollie_tests::attempts::{By, Need, Row, Who};
 
 /// Files that nobody may read.
 pub(crate) const SECRETS: [&str; 10] = [

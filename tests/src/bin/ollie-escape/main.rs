@@ -5,6 +5,8 @@
 //! ollie-escape WORDS...                   one attempt
 //! ollie-escape without PART... -- COMMAND the default policy but for PART
 //! ollie-escape no-landlock ERRNO -- COMMAND a kernel without Landlock
+//! ollie-escape attempts                   the attempts of the suite, as JSON
+//! ollie-escape outside DIRECTORY NAME     servers that may not be reached
 //! ```
 //!
 //! An attempt's exit status is 0 when it got through, 1 when it was refused,
@@ -19,6 +21,7 @@ mod attempt_pair;
 mod attempt_socket;
 mod calls;
 mod no_landlock;
+mod outside;
 mod without;
 
 fn main() {
@@ -30,9 +33,13 @@ fn main() {
             125
         }));
     }
+    if words == ["attempts"] {
+        return outside::attempts();
+    }
     let answer = attempt::run(&words)
         .or_else(|| calls::run(&words))
         .or_else(|| no_landlock::run(&words))
+        .or_else(|| outside::run(&words))
         .or_else(|| attempt_socket::attempt(&words))
         .or_else(|| attempt_pair::attempt(&words));
     let status = match answer {

@@ -1,35 +1,42 @@
-//! The attempts.
+//! The attempts of the escape suite: every way out of the sandbox that is known.
 
-use ollie_tests::User;
+use crate::User;
 
 /// One attempt.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub struct Row {
     /// What it tries, for the table.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
     /// Shell code; status 0 when it got out.
-    pub(crate) code: &'static str,
+    pub code: &'static str,
     /// What stops it.
-    pub(crate) by: By,
+    pub by: By,
     /// Who would get out without that.
-    pub(crate) who: Who,
+    pub who: Who,
     /// The policy it needs.
-    pub(crate) need: Need,
+    pub need: Need,
+    /// The first ABI of Landlock that stops it (`userspace-api/landlock.rst`,
+    /// "Previous limitations").
+    pub since: u32,
 }
 
 /// A mechanism, or several where each would be enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub enum By {
+    /// Landlock's rules.
     Landlock,
     /// That a process is in a Landlock domain, whatever its rules are: it
     /// traces nobody outside. Shown without a sandbox.
     Domain,
+    /// The filter of system calls.
     Seccomp,
     /// The filter and Landlock's rules on ports, either of which is enough.
     Network,
     /// The gate before Unix sockets, or Landlock from ABI 9 on.
     Gate,
+    /// The environment is made anew.
     Environment,
+    /// Descriptors are closed.
     Descriptors,
     /// That there are no capabilities. Shown without a sandbox.
     Capabilities,
@@ -41,7 +48,9 @@ pub(crate) enum By {
 }
 
 impl By {
-    pub(crate) fn parts(self) -> &'static [&'static str] {
+    /// The parts that `ollie-escape without` leaves out; none where that would
+    /// say nothing and it is tried without a sandbox.
+    pub fn parts(self) -> &'static [&'static str] {
         match self {
             Self::Landlock => &["landlock"],
             Self::Network => &["landlock", "seccomp"],
@@ -53,7 +62,8 @@ impl By {
         }
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    /// For the tables.
+    pub fn words(self) -> &'static str {
         match self {
             Self::Landlock => "Landlock",
             Self::Domain => "Landlock's domain",
@@ -71,7 +81,8 @@ impl By {
 
 /// Whom an attempt would serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub enum Who {
+    /// Everybody.
     Anybody,
     /// Root alone: the kernel refuses everybody else anyway.
     Root,
@@ -83,14 +94,18 @@ pub(crate) enum Who {
 
 /// The policy that an attempt is made under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub enum Need {
+    /// The default profile.
     Default,
+    /// It, with `network: none`.
     NoNetwork,
+    /// It, with lists of ports that name none of those that are tried.
     OtherPorts,
 }
 
 impl Row {
-    pub(crate) fn shows_for(&self, user: User) -> bool {
+    /// Whether this user would get out without the mechanism.
+    pub fn shows_for(&self, user: User) -> bool {
         match self.who {
             Who::Anybody => true,
             Who::Root => user == User::Root,
@@ -100,7 +115,7 @@ impl Row {
     }
 
     /// Code that is no attempt by its status.
-    pub(crate) const fn race(code: &'static str) -> Self {
+    pub const fn race(code: &'static str) -> Self {
         row(By::Gate, "a race", code)
     }
 
@@ -119,6 +134,11 @@ impl Row {
         self
     }
 
+    const fn since(mut self, abi: u32) -> Self {
+        self.since = abi;
+        self
+    }
+
     const fn under(mut self, need: Need) -> Self {
         self.need = need;
         self
@@ -132,6 +152,7 @@ const fn row(by: By, what: &'static str, code: &'static str) -> Row {
         by,
         who: Who::Anybody,
         need: Need::Default,
+        since: 1,
     }
 }
 
@@ -155,7 +176,8 @@ const fn everything(what: &'static str, code: &'static str) -> Row {
     row(By::Everything, what, code).root()
 }
 
-pub(crate) const ROWS: &[Row] = &[
+/// All of them.
+pub const ROWS: &[Row] = &[
     // Files.
     landlock("read a private ssh key", "cat ~/.ssh/id_ed25519"),
     landlock("read cloud credentials", "cat ~/.aws/credentials"),
@@ -184,7 +206,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     landlock(
         "read through a link that is swapped all the time",
-        "$E race-link ~/.ssh/id_ed25519 20000",
+        "$E race-link ~/.ssh/id_ed25519 ${ROUNDS:-20000}",
     ),
     landlock(
         "read through a hard link",
@@ -202,7 +224,7 @@ pub(crate) const ROWS: &[Row] = &[
         "write through a symbolic link",
         "ln -s ~/.bashrc l && echo evil >> l",
     ),
-    landlock("truncate a file outside", "$E truncate $OUT/victim"),
+    landlock("truncate a file outside", "$E truncate $OUT/victim").since(3),
     landlock("remove a file outside", "rm $OUT/victim"),
     landlock("make a directory outside", "mkdir $OUT/dir"),
     landlock("replace a program on PATH", "cp /bin/true ~/bin/git"),
@@ -233,14 +255,15 @@ pub(crate) const ROWS: &[Row] = &[
         "script -qec true /dev/null",
     ),
     // Processes.
-    landlock("signal another call", "$E kill $SIBLING"),
+    landlock("signal another call", "$E kill $SIBLING").since(6),
     // The first attempt makes sure that there are such threads.
     landlock(
         "signal a thread of the gate",
         "$E unix stream $OUT/docker.sock; for t in /proc/$PPID/task/*; do \
          $E tgkill $PPID ${t##*/} && exit 0; done; exit 1",
-    ),
-    landlock("signal the call's own supervisor", "$E kill $PPID"),
+    )
+    .since(6),
+    landlock("signal the call's own supervisor", "$E kill $PPID").since(6),
     domain(
         "read another call's environment",
         "cat /proc/$SIBLING/environ",
@@ -289,7 +312,8 @@ pub(crate) const ROWS: &[Row] = &[
     landlock(
         "connect to an abstract socket outside",
         "$E abstract $ABSTRACT",
-    ),
+    )
+    .since(6),
     gate(
         "connect to a socket like docker's",
         "$E unix stream $OUT/docker.sock",
@@ -335,8 +359,12 @@ pub(crate) const ROWS: &[Row] = &[
         "$E call 'tcp6 socket'",
     )
     .under(Need::NoNetwork),
-    landlock("connect to a port that is not listed", "$E tcp $PORT").under(Need::OtherPorts),
-    landlock("listen on a port that is not listed", "$E listen 20209").under(Need::OtherPorts),
+    landlock("connect to a port that is not listed", "$E tcp $PORT")
+        .since(4)
+        .under(Need::OtherPorts),
+    landlock("listen on a port that is not listed", "$E listen 20209")
+        .since(4)
+        .under(Need::OtherPorts),
     seccomp("send by UDP where ports are listed", "$E call 'udp socket'").under(Need::OtherPorts),
     seccomp("use MPTCP where ports are listed", "$E call 'mptcp socket'").under(Need::OtherPorts),
     seccomp(
