@@ -50,6 +50,8 @@ in
         cargoBuildFlags = [ ];
         cargoTestFlags = [ ];
         doCheck = true;
+        # What is looked at here is not how fast it runs.
+        CARGO_PROFILE_RELEASE_OPT_LEVEL = "1";
         inherit static;
         rustTarget = "${cpu}-unknown-linux-${if host "SYSROOT" == "" then "gnu" else "musl"}";
       }

@@ -131,5 +131,6 @@ fn source(place: &Place) -> Result<PathBuf, Failure> {
         }
         fs::copy(&from, &to).at(&from)?;
     }
-    Ok(copy)
+    // Nix follows no symbolic link on the way to a flake.
+    copy.canonicalize().at(&copy)
 }

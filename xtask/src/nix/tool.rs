@@ -34,6 +34,8 @@ pub(crate) fn find(place: &Place) -> Result<Nix, Failure> {
         let path = directory.join(name);
         fs::create_dir_all(&path).at(&path)?;
     }
+    // Nix wants no symbolic link above its store, and `target` may be one.
+    let directory = directory.canonicalize().at(&directory)?;
     // Without Nix's build sandbox, because the stand-in builds with the tools
     // of this machine. The hook would be nix started again, by a name that the
     // dynamic linker in front of it does not have.
