@@ -309,20 +309,34 @@ impl ProcessKeeper {
         }
         let leased = match self.plan.lease {
             None => Leased::No,
-            Some(time) => match conn.lease(time).await {
-                Ok(()) => Leased::For(time),
-                Err(ollie_client::Error::Refused(reason)) => Leased::Refused(reason),
-                Err(error) => return Err(Error::Connect(error)),
-            },
+            Some(time) => self.take_lease(state, &conn, &process, time).await?,
         };
-        if let Leased::For(time) = leased {
-            state.lease = process.lease(&self.agent, time, &self.note);
-            if let (Some(leases), Some(lease)) = (&self.leases, &state.lease) {
-                leases.keep(lease)?;
-            }
-        }
         state.generation += 1;
         Ok(self.live(conn, process, leased))
+    }
+
+    /// Asks for a lease. The key is kept first: of a session that lives on
+    /// without a key nobody would know.
+    async fn take_lease(
+        &self,
+        state: &mut State,
+        conn: &ToolsrvConn,
+        process: &Process,
+        time: Duration,
+    ) -> Result<Leased, Error> {
+        state.lease = process.lease(&self.agent, time, &self.note);
+        if let (Some(leases), Some(lease)) = (&self.leases, &state.lease) {
+            leases.keep(lease)?;
+        }
+        match conn.lease(time).await {
+            Ok(()) => Ok(Leased::For(time)),
+            Err(ollie_client::Error::Refused(reason)) => {
+                self.forget(state);
+                Ok(Leased::Refused(reason))
+            }
+            // It may have been given: the key stays.
+            Err(error) => Err(Error::Connect(error)),
+        }
     }
 
     fn live(&self, conn: ToolsrvConn, process: Process, leased: Leased) -> Live {

@@ -172,6 +172,8 @@ if [ -n "$ollie_sha" ]; then
   for ollie_r in "$@"; do
     ollie_e=$(ollie_try "$ollie_r")
     if [ -z "$ollie_e" ]; then
+      # If nobody reads any more, what was staged goes before the shell does.
+      trap : PIPE
       ollie_say "need $ollie_r"
       ollie_install "$ollie_r"
     fi

@@ -46,7 +46,15 @@ pub(crate) async fn run(options: &ExecOptions, time: Duration) -> Result<u8, Err
     {
         output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
     }
-    kept.conn().start(&call).await?;
+    let begun = kept.conn().start(&call).await;
+    if let Err(error) = begun
+        && !matches!(error, ollie_client::Error::Lost(_))
+    {
+        drop(kept);
+        lasting.keeper.end().await;
+        return Err(error.into());
+    }
+    // Where the way was lost, the session itself tells what became of the call.
     output::note(&format!(
         "session {0} lives on for {1} s without a connection; to go on with it: olliesrv reattach {0}",
         lasting.keeper.session(),
@@ -112,8 +120,10 @@ async fn finish(
         // Nobody is there any more who would read; the command goes on.
         Ok(End::Detached(status)) => return Ok(status),
         Err(error) => {
-            // What is lost for good needs no key any more.
-            if matches!(error, Error::Deploy(ollie_deploy::Error::Unknown(_))) {
+            use ollie_deploy::Error as Deploy;
+            // What is lost for good needs no key any more, and what never began
+            // needs no session.
+            if let Error::Deploy(Deploy::Unknown(_) | Deploy::NeverStarted) = &error {
                 lasting.keeper.end().await;
             }
             return Err(error);
