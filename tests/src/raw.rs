@@ -1,6 +1,6 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, ExitStatus};
 
 use ninep_rs::ClientConfig;
@@ -73,7 +73,7 @@ impl Toolsrv {
     /// If it cannot be written.
     #[must_use]
     pub fn boot_frame(edit: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
-        let boot = boot([3; auth::LEN], false);
+        let boot = boot([3; auth::LEN]);
         let mut record = must(serde_json::to_value(&boot), "write the boot record");
         edit(&mut record);
         let json = record.to_string().into_bytes();
@@ -101,7 +101,31 @@ impl Toolsrv {
             .command("/bin/sh")
             .args(["-c", "ulimit -c unlimited; exec \"$0\" serve"])
             .arg(Self::program(world));
-        Self::start_command(shell, false)
+        Self::start_command(shell, |_| ())
+    }
+
+    /// Starts one whose standard error goes to this file.
+    ///
+    /// # Panics
+    /// As [`Toolsrv::start`].
+    #[must_use]
+    pub fn start_noting(world: &World, file: &Path) -> Self {
+        let shell = world
+            .command("/bin/sh")
+            .args(["-c", "exec \"$0\" serve 2>\"$1\""])
+            .arg(Self::program(world))
+            .arg(file);
+        Self::start_command(shell, |_| ())
+    }
+
+    /// Starts one that reads the project's policy file.
+    ///
+    /// # Panics
+    /// As [`Toolsrv::start`].
+    #[must_use]
+    pub fn start_in_project(world: &World) -> Self {
+        let command = world.command(Self::program(world)).arg("serve");
+        Self::start_command(command, |boot| boot.project = true)
     }
 
     /// Starts one that may be given a lease.
@@ -159,31 +183,45 @@ impl Toolsrv {
     }
 
     fn start_with(world: &World, yolo: bool, args: &[&str]) -> Self {
-        Self::start_command(world.command(Self::program(world)).args(args), yolo)
+        let command = world.command(Self::program(world)).args(args);
+        Self::start_command(command, |boot| boot.yolo = yolo)
     }
 
-    fn start_command(command: Invocation, yolo: bool) -> Self {
+    fn start_command(command: Invocation, edit: impl FnOnce(&mut Boot)) -> Self {
         let mut process = command.limit(LIMIT).piped();
         let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take())
         else {
             panic!("no pipes to toolsrv");
         };
         let secret = *must(Key::random().map_err(|e| e.to_string()), "make a key").as_bytes();
-        let boot = boot(secret, yolo);
+        let mut boot = boot(secret);
+        edit(&mut boot);
         let frame = must(boot.to_frame(), "write the boot record");
         must(input.write_all(&frame), "send the boot record");
         let line = marked(&mut output);
         match must(serde_json::from_slice(&line), "understand the ready line") {
             Ready::Ready {
-                nonce, pid, socket, ..
-            } => Self {
-                process,
-                secret,
                 nonce,
                 pid,
-                socket: socket.as_os_str().into(),
-                channel: Some((output, input)),
-            },
+                socket,
+                project,
+                ..
+            } => {
+                let behind = project.map_or(0, |file| u64::from(file.bytes));
+                let mut text = output.by_ref().take(behind);
+                must(
+                    std::io::copy(&mut text, &mut std::io::sink()),
+                    "read the project's file",
+                );
+                Self {
+                    process,
+                    secret,
+                    nonce,
+                    pid,
+                    socket: socket.as_os_str().into(),
+                    channel: Some((output, input)),
+                }
+            }
             Ready::Refused { reason, .. } => panic!("toolsrv refused: {reason}"),
         }
     }
@@ -287,7 +325,7 @@ impl Toolsrv {
 /// Longer than any test takes; a test that hangs is ended by it.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(300);
 
-fn boot(secret: [u8; auth::LEN], yolo: bool) -> Boot {
+fn boot(secret: [u8; auth::LEN]) -> Boot {
     let layers = must(ollie_sandbox::layer("default", &[]), "layer the policy");
     let policy = must(layers.to_json(), "write the policy");
     Boot {
@@ -298,7 +336,7 @@ fn boot(secret: [u8; auth::LEN], yolo: bool) -> Boot {
         session: SESSION.to_owned(),
         cwd: None,
         policy: must(serde_json::from_slice(&policy), "read the policy"),
-        yolo,
+        yolo: false,
         project: false,
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ninep_rs::{AuthFile, Client, ClientConfig, Node, Refusal, ServerConfig, Service, ename};
 use ollie_client::{Credentials, Error, dial_toolsrv};
-use ollie_protocol::Key;
 use ollie_protocol::auth::OWNER;
+use ollie_protocol::{Key, NotLetIn, TurnedAway};
 use ollie_tests::{Toolsrv, gap, shell_call};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -19,6 +19,25 @@ async fn gauge(conn: &ollie_client::ToolsrvConn, name: &str) -> u64 {
     let status = conn.read_file("status").await.expect("status can be read");
     let status: serde_json::Value = serde_json::from_slice(&status).expect("it is JSON");
     status[name].as_u64().expect("it is a number")
+}
+
+/// What the file `door` says: reasons and how often, in the order of the reasons.
+async fn door(conn: &ollie_client::ToolsrvConn) -> Vec<(NotLetIn, u64)> {
+    let text = conn.read_file("door").await.expect("door can be read");
+    let lines = text
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let mut lines: Vec<_> = lines
+        .map(|line| {
+            let line: TurnedAway = serde_json::from_slice(line).expect("it is a record");
+            assert_eq!(line.uid, rustix::process::getuid().as_raw());
+            assert!(line.pid.is_some(), "{line:?}");
+            assert!(line.first > 0 && line.first <= line.last, "{line:?}");
+            (line.reason, line.count)
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
 }
 
 #[tokio::test]
@@ -45,6 +64,12 @@ async fn a_key_opens_what_it_is_for_and_nothing_else() {
         );
     }
     assert_eq!(gauge(&first, "turned_away").await, 7);
+    let logged = [
+        (NotLetIn::WrongSession, 1),
+        (NotLetIn::BadName, 3),
+        (NotLetIn::WrongProof, 3),
+    ];
+    assert_eq!(door(&first).await, logged);
     for (key, aname) in [(&agent, "a"), (&agent, "b"), (&owner, OWNER), (&owner, "a")] {
         let conn = toolsrv.dial_with(key, session, aname).await.unwrap();
         conn.version().await.unwrap();
@@ -55,7 +80,7 @@ async fn a_key_opens_what_it_is_for_and_nothing_else() {
 async fn an_attach_needs_the_finished_afid_of_its_own_names() {
     let world = Toolsrv::world();
     let mut toolsrv = Toolsrv::start(&world);
-    let _first = toolsrv.first().await;
+    let first = toolsrv.first().await;
     for case in [
         "no afid",
         "an unfinished one",
@@ -85,6 +110,8 @@ async fn an_attach_needs_the_finished_afid_of_its_own_names() {
             .expect(case);
         assert!(root.walk(["proc"]).1.await.is_err());
     }
+    let logged = [(NotLetIn::NoProof, 2), (NotLetIn::ForeignAfid, 2)];
+    assert_eq!(door(&first).await, logged);
 }
 
 /// Everything that a client wrote, when it connected and made a call.
@@ -135,7 +162,7 @@ async fn a_recorded_connection_opens_nothing() {
     let _ = read.expect("it is closed");
     let text = String::from_utf8_lossy(&answer);
     assert!(text.contains("authentication failed"), "{text:?}");
-    assert_eq!(gauge(&first, "turned_away").await, 1);
+    assert_eq!(door(&first).await, [(NotLetIn::WrongProof, 1)]);
     assert_eq!(first.calls().await.unwrap().len(), calls);
 }
 
@@ -181,12 +208,8 @@ async fn the_client_tells_a_server_without_the_key_from_its_own() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (reader, writer) = theirs.into_split();
         let service = Arc::new(Impostor { mirror });
-        tokio::spawn(ninep_rs::serve(
-            reader,
-            writer,
-            service,
-            ServerConfig::default(),
-        ));
+        let config = ServerConfig::default();
+        let serving = tokio::spawn(ninep_rs::serve(reader, writer, service, config));
         let (reader, writer) = ours.into_split();
         let key = Key::from_bytes([1; 32]);
         let credentials = Credentials {
@@ -197,6 +220,9 @@ async fn the_client_tells_a_server_without_the_key_from_its_own() {
         };
         let refused = dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await;
         assert!(matches!(refused, Err(Error::Impostor)), "{refused:?}");
+        // It is told nothing more: the connection is closed.
+        let end = tokio::time::timeout(LIMIT, serving).await;
+        let _ = end.expect("it is closed").unwrap();
     }
 }
 
@@ -228,7 +254,7 @@ async fn a_peer_that_takes_its_time_is_sent_away() {
         took > Duration::from_secs(9) && took < Duration::from_secs(13),
         "{took:?}"
     );
-    assert_eq!(gauge(&first, "turned_away").await, 1);
+    assert_eq!(door(&first).await, [(NotLetIn::TooSlow, 1)]);
 }
 
 #[tokio::test]
@@ -243,7 +269,44 @@ async fn a_stranger_cannot_make_toolsrv_hold_a_long_message() {
     let read = tokio::time::timeout(LIMIT, stream.read_to_end(&mut answer)).await;
     read.expect("it is closed").unwrap();
     assert!(answer.ends_with(ename::TOO_LONG.as_bytes()), "{answer:?}");
-    assert_eq!(gauge(&first, "turned_away").await, 1);
+    assert_eq!(door(&first).await, [(NotLetIn::TooLong, 1)]);
+}
+
+/// What a stranger sends may be a key that went to the wrong place.
+#[tokio::test]
+async fn nothing_that_a_stranger_sends_is_kept() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let first = toolsrv.first().await;
+    let secret = ollie_protocol::auth::to_hex(toolsrv.secret().as_bytes());
+    let agent = toolsrv.token("a");
+    for (session, agent_name) in [(&*secret, "a"), (toolsrv.session(), "@secret")] {
+        let refused = toolsrv.dial_with(&agent, session, agent_name).await;
+        assert!(refused.is_err(), "{refused:?}");
+    }
+    let text = first.read_file("door").await.unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    for word in [&secret, "@secret"] {
+        assert!(!text.contains(word), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn another_user_of_the_host_is_turned_away() {
+    if !rustix::process::getuid().is_root() {
+        return gap("another user at the socket", "needs root");
+    }
+    // toolsrv is an ordinary user's here, and root comes to its socket.
+    let world = ollie_tests::World::ordinary();
+    let mut toolsrv = Toolsrv::start(&world);
+    let first = toolsrv.first().await;
+    let refused = toolsrv.dial("a").await;
+    assert!(
+        matches!(refused, Err(Error::NotAccepted(_) | Error::Lost(_))),
+        "{refused:?}"
+    );
+    assert_eq!(door(&first).await, [(NotLetIn::ForeignUser, 1)]);
 }
 
 #[tokio::test]
@@ -273,6 +336,8 @@ async fn a_thousand_strangers_keep_nobody_out() {
     assert!(memory < 4 << 20, "{memory} bytes");
     let away = gauge(&owner, "turned_away").await;
     assert!(away >= 1000 - 32, "{away}");
+    // A thousand of them are one line.
+    assert_eq!(door(&owner).await, [(NotLetIn::Displaced, away)]);
 }
 
 /// The test's own; the limit of a shell is 1024.
@@ -319,6 +384,11 @@ async fn a_tool_cannot_connect_to_the_socket() {
         !lines.is_empty() && lines.iter().all(|line| *line == "b''"),
         "{result:?}"
     );
+    let logged = door(&first).await;
+    assert!(
+        matches!(logged[..], [(NotLetIn::OwnTool, 1..=2)]),
+        "{logged:?}"
+    );
 
     // The same from outside is answered.
     let mut outside = toolsrv.stream().await;
@@ -336,7 +406,8 @@ async fn the_exec_channel_is_no_easier_and_a_session_without_its_client_ends() {
     // A wrong key; the nonce of the ready line for a second Tauth.
     for case in ["wrong", "again"] {
         let world = Toolsrv::world();
-        let mut toolsrv = Toolsrv::start(&world);
+        let log = world.base().join("outside/stderr");
+        let mut toolsrv = Toolsrv::start_noting(&world, &log);
         let (reader, writer) = toolsrv.channel();
         if case == "again" {
             let client = Client::spawn(reader, writer, ClientConfig::default());
@@ -365,9 +436,36 @@ async fn the_exec_channel_is_no_easier_and_a_session_without_its_client_ends() {
             let refused = dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await;
             assert!(matches!(refused, Err(Error::NotAccepted(_))), "{refused:?}");
         }
-        tokio::task::spawn_blocking(move || toolsrv.ended())
+        let status = tokio::task::spawn_blocking(move || toolsrv.ended())
             .await
             .unwrap();
+        assert_eq!(status.code(), Some(1));
+        assert_eq!(
+            std::fs::read_to_string(log).unwrap(),
+            "toolsrv: the first client was not let in: a wrong proof\n"
+        );
         assert_eq!(world.leftovers(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_person_is_told_of_those_who_were_turned_away() {
+    use std::io::{Read as _, Write as _};
+    let world = Toolsrv::world();
+    let code = "echo ready; while [ ! -e go ]; do sleep 0.01; done";
+    let running = world
+        .ollie(["exec", "--verbose", "--", "sh", "-c", code])
+        .spawn();
+    running.await_stdout("ready");
+    let mut run = std::fs::read_dir(world.base().join("run")).unwrap();
+    let socket = run.next().unwrap().unwrap().path().join("socket");
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    // Shorter than any message can be.
+    stream.write_all(b"\x01\0\0\0\x64\xff\xff").unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+    world.write("home/project/go", "");
+    let _ = running
+        .finish()
+        .has_status(0)
+        .says(&["turned away at the session's socket: a malformed message, 1 times, user "]);
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use ninep_rs::ClientConfig;
 use ollie_client::{CallEvent, Error, ToolsrvConn};
 use ollie_deploy::{Plan, Process};
+use ollie_protocol::auth::OWNER;
 use ollie_protocol::{CallId, ProjectStanding, ToolCall, ToolResult};
 use ollie_sandbox::{Layer, Ruling, Source, Trust, layer, parse};
-use ollie_tests::World;
+use ollie_tests::{Toolsrv, World};
 
 const TEXT: &str = "filesystem: { ro: [/var/lib] }\nlimits: { open_files: 99 }\n";
 
@@ -88,4 +89,34 @@ async fn nothing_runs_before_it_is_decided_and_it_is_decided_once() {
     assert!(matches!(error, Err(Error::Refused(_))), "{error:?}");
     drop(conn);
     assert!(process.ended().await);
+}
+
+/// An agent that could trust the file could widen its own sandbox.
+#[tokio::test]
+async fn only_the_persons_side_decides() {
+    let refused = |answer: Result<_, Error>| match answer {
+        Err(Error::Refused(reason)) => {
+            assert!(reason.contains("only the person's side"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    };
+    for person in ["who has started it", OWNER] {
+        let world = Toolsrv::world();
+        world.write("home/project/.ollie-sandbox.yaml", TEXT);
+        let mut toolsrv = Toolsrv::start_in_project(&world);
+        let first = toolsrv.first().await;
+        let agent = toolsrv.dial("a").await.unwrap();
+        let mut whole = ruling(TEXT);
+        whole.trust = Trust::Whole;
+        refused(agent.decide(&whole).await);
+        // Reading it is for everybody.
+        let record = agent.read_file("project").await.unwrap();
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        assert_eq!(record["standing"], "awaited");
+        let owner = toolsrv.dial(OWNER).await.unwrap();
+        let decides = if person == OWNER { &owner } else { &first };
+        let record = decides.decide(&whole).await.unwrap();
+        assert_eq!(record.standing, ProjectStanding::Trusted);
+        assert_eq!(open_files(&agent, "after").await.unwrap().content, "99\n");
+    }
 }

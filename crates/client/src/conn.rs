@@ -1,7 +1,7 @@
 use ninep_rs::{Client, ClientConfig, Handle, OpenMode, Pending, Qid, Stat};
 use ollie_protocol::auth::{Handshake, LEN};
 use ollie_protocol::{
-    HostFacts, Key, Nonce, Octets, ProjectRecord, Proof, ToolCall, VersionRecord, tree,
+    HostFacts, Key, Nonce, Octets, ProjectRecord, Proof, ToolCall, TurnedAway, VersionRecord, tree,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -255,6 +255,22 @@ impl ToolsrvConn {
     /// As [`ToolsrvConn::version`].
     pub async fn host(&self) -> Result<HostFacts, Error> {
         self.read_record(tree::HOST, "host record").await
+    }
+
+    /// The file `door`: who was not let in at the session's socket.
+    ///
+    /// # Errors
+    /// As [`ToolsrvConn::version`].
+    pub async fn turned_away(&self) -> Result<Vec<TurnedAway>, Error> {
+        let bytes = self.read_file(tree::DOOR).await?;
+        let lines = bytes.split(|&byte| byte == b'\n');
+        let record = |line| {
+            serde_json::from_slice(line).map_err(|source| Error::Malformed {
+                record: "line of the door",
+                source,
+            })
+        };
+        lines.filter(|line| !line.is_empty()).map(record).collect()
     }
 
     /// The file `policy`, as the crate `sandbox` wrote it.

@@ -53,6 +53,9 @@ pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
         _ => {}
     }
     verbose.step("the call has ended");
+    if verbose.is_on() {
+        crate::turned_away::tell(&server.conn).await;
+    }
     let gone = server.end().await;
     verbose.step(if gone {
         "toolsrv is gone"

@@ -129,6 +129,10 @@ async fn finish(
             return Err(error);
         }
     };
+    // It was open for long, and nobody may have looked.
+    if let Ok(Ok(kept)) = tokio::time::timeout(PATIENCE, lasting.keeper.get(&|_| ())).await {
+        crate::turned_away::tell(kept.conn()).await;
+    }
     let gone = lasting.keeper.end().await;
     verbose.step(if gone {
         "toolsrv is gone"

@@ -43,6 +43,7 @@ mod signals;
 mod stdin;
 mod tools;
 mod trust;
+mod turned_away;
 mod usage;
 mod user_tools;
 mod verbose;

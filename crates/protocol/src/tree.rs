@@ -11,6 +11,9 @@ pub const POLICY: &str = "policy";
 pub const PROJECT: &str = "project";
 /// Write `OPERATION PATH`, read the policy's verdict, JSON.
 pub const WHY: &str = "why";
+/// Who was not let in at the socket: one line of JSON for each reason and user
+/// ([`crate::TurnedAway`]), the latest last.
+pub const DOOR: &str = "door";
 /// Gauges, JSON.
 pub const STATUS: &str = "status";
 /// Commands to toolsrv itself.

@@ -120,7 +120,7 @@ impl CallFile {
     }
 
     async fn start(&self, call: ToolCall) -> Result<Begun, Refusal> {
-        let View { session, agent } = &self.view;
+        let View { session, agent, .. } = &self.view;
         let tool = session.registry.find(agent, &call.tool)?;
         let (plan, work) = Plan::new(session, &tool, &call, self.background).await?;
         if self.background {

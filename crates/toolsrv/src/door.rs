@@ -1,12 +1,14 @@
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use ninep_rs::{AuthFile, Node, Refusal, Service};
 use ollie_protocol::auth::{Handshake, LEN, OWNER};
-use ollie_protocol::{Nonce, Proof, limits};
+use ollie_protocol::{Nonce, NotLetIn, Proof, limits};
 
 use crate::lobby::Visit;
-use crate::session::Session;
+use crate::session::{Session, Side};
 use crate::tool_tree::View;
 use crate::tree;
 
@@ -17,6 +19,8 @@ pub(crate) const FAILED: &str = "authentication failed: the connection is closed
 pub(crate) const REQUIRED: &str = "authentication required: send Tauth and the proof first";
 /// Attach when there are too many connections.
 const FULL: &str = "too many connections to this session: close one first";
+/// A proof where there was one.
+const TWICE: &str = "already authenticated: attach";
 /// Something else than nonce and proof was written.
 const SHAPE: &str = "write 64 bytes at once: the client's nonce and its proof";
 
@@ -27,16 +31,33 @@ pub(crate) struct Door {
     /// The nonce of the ready line, for the first handshake on standard input.
     announced: Mutex<Option<Nonce>>,
     /// The connection's place, on the socket.
-    visit: Option<Visit>,
+    visit: Option<Arc<Visit>>,
+    verdict: Arc<Verdict>,
+}
+
+/// What became of those who tried.
+#[derive(Default)]
+struct Verdict {
+    reason: Mutex<Option<NotLetIn>>,
+    passed: AtomicBool,
+}
+
+impl Verdict {
+    /// The refusal of one, who is told `text`.
+    fn refuse(&self, reason: NotLetIn, text: &'static str) -> Refusal {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        Refusal::closing(text)
+    }
 }
 
 impl Door {
     /// The door of a connection to the socket: every nonce is fresh.
-    pub(crate) fn of_socket(session: &Arc<Session>, visit: Visit) -> Arc<Self> {
+    pub(crate) fn of_socket(session: &Arc<Session>, visit: Arc<Visit>) -> Arc<Self> {
         Arc::new(Self {
             session: Arc::clone(session),
             announced: Mutex::new(None),
             visit: Some(visit),
+            verdict: Arc::default(),
         })
     }
 
@@ -46,14 +67,29 @@ impl Door {
             session: Arc::clone(session),
             announced: Mutex::new(Some(announced)),
             visit: None,
+            verdict: Arc::default(),
         })
+    }
+
+    /// Why somebody was refused here, if one was.
+    pub(crate) fn reason(&self) -> Option<NotLetIn> {
+        let reason = self.verdict.reason.lock();
+        *reason.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody was let in.
+    pub(crate) fn was_passed(&self) -> bool {
+        self.verdict.passed.load(Ordering::Relaxed)
     }
 }
 
 impl Service for Door {
     fn auth(&self, uname: &str, aname: &str) -> Result<Box<dyn AuthFile>, Refusal> {
-        if uname != self.session.name || !(limits::is_name(aname) || aname == OWNER) {
-            return Err(Refusal::closing(FAILED));
+        if uname != self.session.name {
+            return Err(self.verdict.refuse(NotLetIn::WrongSession, FAILED));
+        }
+        if !(limits::is_name(aname) || aname == OWNER) {
+            return Err(self.verdict.refuse(NotLetIn::BadName, FAILED));
         }
         let announced = self
             .announced
@@ -66,10 +102,11 @@ impl Service for Door {
         };
         Ok(Box::new(Exchange {
             session: Arc::clone(&self.session),
+            verdict: Arc::clone(&self.verdict),
             uname: uname.to_owned(),
             aname: aname.to_owned(),
             server,
-            answer: Mutex::new(None),
+            proved: Mutex::new(None),
         }))
     }
 
@@ -79,33 +116,38 @@ impl Service for Door {
         aname: &str,
         auth: Option<&dyn AuthFile>,
     ) -> Result<Arc<dyn Node>, Refusal> {
-        if !auth.is_some_and(AuthFile::done) {
-            return Err(Refusal::closing(REQUIRED));
+        let exchange = auth.and_then(|auth| (auth as &dyn Any).downcast_ref::<Exchange>());
+        let proved = exchange.and_then(|exchange| exchange.proved().map(|(_, side)| side));
+        let Some(side) = proved else {
+            return Err(self.verdict.refuse(NotLetIn::NoProof, REQUIRED));
+        };
+        if self.visit.as_ref().is_some_and(|visit| !visit.admit()) {
+            return Err(self.verdict.refuse(NotLetIn::Full, FULL));
         }
-        match &self.visit {
-            Some(visit) if !visit.admit() => Err(Refusal::closing(FULL)),
-            _ => Ok(tree::root(&View {
-                session: Arc::clone(&self.session),
-                agent: aname.into(),
-            })),
-        }
+        self.verdict.passed.store(true, Ordering::Relaxed);
+        Ok(tree::root(&View {
+            session: Arc::clone(&self.session),
+            agent: aname.into(),
+            side,
+        }))
     }
 }
 
 /// One handshake.
 struct Exchange {
     session: Arc<Session>,
+    verdict: Arc<Verdict>,
     uname: String,
     aname: String,
     server: Nonce,
-    /// The server's proof, once the client's was right.
-    answer: Mutex<Option<Proof>>,
+    /// The server's proof, once the client's was right, and whose key that was.
+    proved: Mutex<Option<(Proof, Side)>>,
 }
 
 impl AuthFile for Exchange {
     fn read(&self, count: u32) -> Result<Bytes, Refusal> {
-        let bytes = match *self.answer() {
-            Some(proof) => *proof.as_bytes(),
+        let bytes = match *self.proved() {
+            Some((proof, _)) => *proof.as_bytes(),
             None => *self.server.as_bytes(),
         };
         if (count as usize) < LEN {
@@ -118,10 +160,10 @@ impl AuthFile for Exchange {
         let (nonce, proof) = data
             .split_first_chunk::<LEN>()
             .and_then(|(nonce, rest)| Some((nonce, <&[u8; LEN]>::try_from(rest).ok()?)))
-            .ok_or(Refusal::closing(SHAPE))?;
-        let mut answer = self.answer();
-        if answer.is_some() {
-            return Err(Refusal::closing("already authenticated: attach"));
+            .ok_or_else(|| self.verdict.refuse(NotLetIn::BadProof, SHAPE))?;
+        let mut proved = self.proved();
+        if proved.is_some() {
+            return Err(self.verdict.refuse(NotLetIn::BadProof, TWICE));
         }
         let handshake = Handshake {
             server: self.server,
@@ -130,23 +172,23 @@ impl AuthFile for Exchange {
             aname: &self.aname,
         };
         let theirs = Proof::from_bytes(*proof);
-        let key = self
+        let (key, side) = self
             .session
             .unlock(&self.aname, |key| {
                 key.client_proof(&handshake).matches(&theirs)
             })
-            .ok_or(Refusal::closing(FAILED))?;
-        *answer = Some(key.server_proof(&handshake));
+            .ok_or_else(|| self.verdict.refuse(NotLetIn::WrongProof, FAILED))?;
+        *proved = Some((key.server_proof(&handshake), side));
         Ok(2 * LEN as u32)
     }
 
     fn done(&self) -> bool {
-        self.answer().is_some()
+        self.proved().is_some()
     }
 }
 
 impl Exchange {
-    fn answer(&self) -> std::sync::MutexGuard<'_, Option<Proof>> {
-        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn proved(&self) -> std::sync::MutexGuard<'_, Option<(Proof, Side)>> {
+        self.proved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

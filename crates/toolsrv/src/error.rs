@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use ollie_protocol::Obstacle;
+use ollie_protocol::{NotLetIn, Obstacle};
 
 /// Why toolsrv could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,9 @@ pub enum Error {
     /// The processes that run commands cannot be made.
     #[error("companion process")]
     Companion(#[source] ollie_exec::Error),
+    /// Who started it did not prove to be who had made the boot record.
+    #[error("the first client was not let in: {0}")]
+    NotLetIn(NotLetIn),
     /// The session to attach to cannot be reached; it may have ended.
     #[error("cannot attach to {socket:?}")]
     Attach {

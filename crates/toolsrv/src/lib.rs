@@ -33,6 +33,7 @@ mod call_tree;
 mod calls;
 mod collect;
 mod door;
+mod doorbook;
 mod driver;
 mod error;
 mod facts;

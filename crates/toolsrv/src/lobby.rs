@@ -2,7 +2,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ollie_protocol::{NotLetIn, TurnedAway};
 use tokio::sync::{Notify, watch};
+
+use crate::doorbook::{Doorbook, Peer};
 
 /// Connections to the socket that have not proved yet who they are, at a time.
 /// One more sends the oldest of them away.
@@ -18,6 +21,7 @@ pub(crate) struct Lobby {
     strangers: Mutex<VecDeque<Arc<Notify>>>,
     guests: watch::Sender<usize>,
     turned_away: AtomicU64,
+    book: Doorbook,
 }
 
 impl Lobby {
@@ -26,12 +30,19 @@ impl Lobby {
             strangers: Mutex::default(),
             guests: watch::Sender::new(0),
             turned_away: AtomicU64::new(0),
+            book: Doorbook::default(),
         })
     }
 
     /// Somebody was not let in.
-    pub(crate) fn turn_away(&self) {
+    pub(crate) fn turn_away(&self, reason: NotLetIn, peer: Peer) {
         self.turned_away.fetch_add(1, Ordering::Relaxed);
+        self.book.note(reason, peer);
+    }
+
+    /// Who they were.
+    pub(crate) fn book(&self) -> Vec<TurnedAway> {
+        self.book.read()
     }
 
     /// How many were not let in so far.
@@ -40,7 +51,7 @@ impl Lobby {
     }
 
     /// A stranger comes in.
-    pub(crate) fn enter(self: &Arc<Self>) -> Visit {
+    pub(crate) fn enter(self: &Arc<Self>, peer: Peer) -> Arc<Visit> {
         let dismissed = Arc::new(Notify::new());
         let mut strangers = self.strangers();
         strangers.push_back(Arc::clone(&dismissed));
@@ -50,11 +61,12 @@ impl Lobby {
             oldest.notify_one();
         }
         drop(strangers);
-        Visit {
+        Arc::new(Visit {
             lobby: Arc::clone(self),
+            peer,
             dismissed,
             admitted: Mutex::new(false),
-        }
+        })
     }
 
     /// A receiver that sees how many have proved who they are.
@@ -77,6 +89,7 @@ impl Lobby {
 /// One connection, from its start to its end.
 pub(crate) struct Visit {
     lobby: Arc<Lobby>,
+    peer: Peer,
     dismissed: Arc<Notify>,
     admitted: Mutex<bool>,
 }
@@ -96,6 +109,13 @@ impl Visit {
         *admitted
     }
 
+    /// The connection has ended; why, if it was not let in.
+    pub(crate) fn ended(&self, reason: NotLetIn) {
+        if !*self.admitted.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.lobby.turn_away(reason, self.peer);
+        }
+    }
+
     /// Returns when a stranger has to go.
     pub(crate) fn dismissed(&self) -> impl Future<Output = ()> + use<> {
         let dismissed = Arc::clone(&self.dismissed);
@@ -112,8 +132,6 @@ impl Drop for Visit {
             .unwrap_or_else(PoisonError::into_inner);
         if *admitted {
             self.lobby.guests.send_modify(|count| *count -= 1);
-        } else {
-            self.lobby.turn_away();
         }
     }
 }
@@ -121,6 +139,8 @@ impl Drop for Visit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PEER: Peer = Peer { uid: 0, pid: None };
 
     fn must_go(visit: &Visit) -> bool {
         // A permit is there exactly if somebody has sent it away.
@@ -132,9 +152,9 @@ mod tests {
     #[test]
     fn strangers_displace_each_other_and_no_guest() {
         let lobby = Lobby::new();
-        let guest = lobby.enter();
+        let guest = lobby.enter(PEER);
         assert!(guest.admit());
-        let strangers: Vec<_> = (0..=STRANGERS_MAX).map(|_| lobby.enter()).collect();
+        let strangers: Vec<_> = (0..=STRANGERS_MAX).map(|_| lobby.enter(PEER)).collect();
         assert!(!must_go(&guest));
         let gone = strangers.iter().filter(|visit| must_go(visit)).count();
         assert_eq!(gone, 1);
@@ -143,13 +163,15 @@ mod tests {
     #[test]
     fn the_place_of_one_who_leaves_is_free() {
         let lobby = Lobby::new();
-        let mut guests: Vec<_> = (0..GUESTS_MAX).map(|_| lobby.enter()).collect();
-        assert!(guests.iter().all(Visit::admit));
-        let late = lobby.enter();
+        let mut guests: Vec<_> = (0..GUESTS_MAX).map(|_| lobby.enter(PEER)).collect();
+        assert!(guests.iter().all(|visit| visit.admit()));
+        let late = lobby.enter(PEER);
         assert!(!late.admit());
         guests.pop();
-        drop(lobby.enter());
+        lobby.enter(PEER).ended(NotLetIn::Left);
         assert_eq!(lobby.turned_away(), 1);
+        late.ended(NotLetIn::Full);
+        assert_eq!(lobby.book().len(), 2);
         assert!(late.admit());
         assert!(lobby.strangers().is_empty());
     }

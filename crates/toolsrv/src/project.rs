@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use ninep_rs::{Answer, File, Node, OpenMode, Qid, Refusal, Stat};
+use ollie_protocol::auth::OWNER;
 use ollie_protocol::{ProjectFile, ProjectRecord, ProjectStanding, limits, tree};
 use ollie_sandbox::{Layered, Links, PROJECT_FILE, Ruling, read_plain};
 use sha2::{Digest as _, Sha256};
@@ -17,7 +18,7 @@ use tokio::sync::Mutex;
 
 use crate::Error;
 use crate::live::line;
-use crate::session::Session;
+use crate::session::{Session, Side};
 
 /// What is known of it in a session.
 pub(crate) struct Project {
@@ -141,20 +142,31 @@ fn digest(text: Option<&str>) -> Option<[u8; 32]> {
     text.map(|text| Sha256::digest(text).into())
 }
 
+/// A ruling from whom it is not asked.
+const NOT_YOURS: &str = "only the person's side decides about the project's policy file: open it \
+                         for reading, or authenticate with the owner's token";
+
 /// The file `project`: write a [`Ruling`] in one piece, read what became of it.
-pub(crate) struct ProjectNode(pub(crate) Arc<Session>);
+/// It is the person's; agents only read it.
+pub(crate) struct ProjectNode {
+    pub(crate) session: Arc<Session>,
+    pub(crate) side: Side,
+}
 
 impl Node for ProjectNode {
     fn qid(&self) -> Qid {
-        Qid::file(7)
+        Qid::file(10)
     }
 
     fn stat(&self) -> Stat {
-        Stat::new(tree::PROJECT, self.qid(), 0o666)
+        Stat::new(tree::PROJECT, self.qid(), 0o644).with_owner(OWNER)
     }
 
-    fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        Ok(Arc::new(OpenProject(Arc::clone(&self.0))))
+    fn open(&self, mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
+        if mode.writes() && self.side != Side::Person {
+            return Err(Refusal::new(NOT_YOURS));
+        }
+        Ok(Arc::new(OpenProject(Arc::clone(&self.session))))
     }
 }
 

@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ninep_rs::ServerConfig;
-use ollie_protocol::{Nonce, limits};
+use ollie_protocol::{Nonce, NotLetIn, limits};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::call::Phase;
 use crate::door::Door;
+use crate::doorbook::{Peer, reason_of};
 use crate::session::Session;
 use crate::stdio::Stdio;
 
@@ -16,15 +17,23 @@ const LAST_WAIT: Duration = Duration::from_secs(6);
 
 /// Serves the session until standard input ends, and with a lease until that
 /// has run out; until somebody asks for the end, or the companion is gone.
-/// Then it ends every call and returns.
+/// Then it ends every call and returns. An error is that of a first client that
+/// was not let in.
 pub(crate) async fn serve(
     session: Arc<Session>,
     stdio: Stdio,
     listener: UnixListener,
     announced: Nonce,
-) {
+) -> Result<(), NotLetIn> {
     let door = Door::of_stdio(&session, announced);
-    let first = ninep_rs::serve(stdio.reader, stdio.writer, door, config());
+    let serving = ninep_rs::serve(stdio.reader, stdio.writer, Arc::clone(&door), config());
+    let mut refused = Ok(());
+    let first = async {
+        let end = serving.await;
+        if end.is_err() && !door.was_passed() {
+            refused = Err(door.reason().unwrap_or_else(|| reason_of(&end)));
+        }
+    };
     let accepting = tokio::spawn(accept(Arc::clone(&session), listener));
     tokio::select! {
         () = clients(&session, first) => {}
@@ -34,6 +43,7 @@ pub(crate) async fn serve(
     }
     accepting.abort();
     end_calls(&session).await;
+    refused
 }
 
 /// Returns when the session has no client any more and is not to wait for one.
@@ -70,35 +80,45 @@ async fn accept(session: Arc<Session>, listener: UnixListener) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if !may_knock(&stream) {
-            session.lobby.turn_away();
+        let Some(peer) = peer_of(&stream) else {
+            continue;
+        };
+        if let Some(reason) = unwelcome(peer) {
+            session.lobby.turn_away(reason, peer);
             continue;
         }
-        let visit = session.lobby.enter();
+        let visit = session.lobby.enter(peer);
         let dismissed = visit.dismissed();
-        let door = Door::of_socket(&session, visit);
+        let door = Door::of_socket(&session, Arc::clone(&visit));
         tokio::spawn(async move {
             let (reader, writer) = stream.into_split();
-            tokio::select! {
-                // How a connection ends is its own matter.
-                _ = ninep_rs::serve(reader, writer, door, config()) => {}
-                () = dismissed => {}
-            }
+            let reason = tokio::select! {
+                end = ninep_rs::serve(reader, writer, Arc::clone(&door), config()) => reason_of(&end),
+                () = dismissed => NotLetIn::Displaced,
+            };
+            visit.ended(door.reason().unwrap_or(reason));
         });
     }
 }
 
-/// Only this user, and nothing that toolsrv has started itself: a tool may
-/// find the socket's name, and not every kernel can keep it from connecting.
-fn may_knock(stream: &UnixStream) -> bool {
-    let own = rustix::process::getuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| {
-        let descendant = peer
-            .pid()
-            .and_then(|pid| u32::try_from(pid).ok())
-            .is_some_and(ollie_exec::is_descendant);
-        peer.uid() == own && !descendant
+/// Who has connected; nobody where the kernel does not say it.
+fn peer_of(stream: &UnixStream) -> Option<Peer> {
+    let peer = stream.peer_cred().ok()?;
+    Some(Peer {
+        uid: peer.uid(),
+        pid: peer.pid().and_then(|pid| u32::try_from(pid).ok()),
     })
+}
+
+/// Only this user may knock, and nothing that toolsrv has started itself: a
+/// tool may find the socket's name, and not every kernel can keep it from
+/// connecting.
+fn unwelcome(peer: Peer) -> Option<NotLetIn> {
+    if peer.uid != rustix::process::getuid().as_raw() {
+        return Some(NotLetIn::ForeignUser);
+    }
+    let descendant = peer.pid.is_some_and(ollie_exec::is_descendant);
+    descendant.then_some(NotLetIn::OwnTool)
 }
 
 /// SIGTERM, SIGINT and SIGHUP: what sshd, systemd and a person send. A session

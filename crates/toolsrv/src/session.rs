@@ -90,6 +90,16 @@ impl Sandbox {
     }
 }
 
+/// Whose key a client has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The secret, which only who wrote the boot record has, or the owner's
+    /// token.
+    Person,
+    /// The token that agents are given.
+    Agent,
+}
+
 struct Keys {
     /// Good for one connection, then forgotten.
     secret: Option<Key>,
@@ -176,16 +186,17 @@ impl Session {
         self.sandbox.wait().await
     }
 
-    /// The key for which `fits` holds, among those that may prove `aname`.
-    /// The secret is forgotten when it was the one.
-    pub(crate) fn unlock(&self, aname: &str, fits: impl Fn(&Key) -> bool) -> Option<Key> {
+    /// The key for which `fits` holds, among those that may prove `aname`, and
+    /// whose it is. The secret is forgotten when it was the one.
+    pub(crate) fn unlock(&self, aname: &str, fits: impl Fn(&Key) -> bool) -> Option<(Key, Side)> {
         let mut keys = self.keys();
         if keys.secret.as_ref().is_some_and(&fits) {
-            return keys.secret.take();
+            return keys.secret.take().map(|key| (key, Side::Person));
         }
-        let owner = fits(&keys.owner).then(|| keys.owner.clone());
-        let agent = (aname != OWNER && fits(&keys.agent)).then(|| keys.agent.clone());
-        owner.or(agent)
+        if fits(&keys.owner) {
+            return Some((keys.owner.clone(), Side::Person));
+        }
+        (aname != OWNER && fits(&keys.agent)).then(|| (keys.agent.clone(), Side::Agent))
     }
 
     /// A variable as calls see it.

@@ -78,8 +78,8 @@ fn with_companion(
                 announce(&mark, &ready.ready, ready.project.as_bytes())?;
                 let _in_use = collect_old_versions(places);
                 collect_old_scripts(&ready.session);
-                serve(ready.session, stdio, ready.listener, ready.nonce).await;
-                Ok(())
+                let served = serve(ready.session, stdio, ready.listener, ready.nonce).await;
+                served.map_err(Error::NotLetIn)
             }
             Err(error) => {
                 announce(

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::call_file::refused;
 use crate::live::{Live, line};
-use crate::session::Session;
+use crate::session::{Session, Side};
 use crate::tool::Tool;
 
 /// The directory `tools`, as one agent sees it.
@@ -17,11 +17,12 @@ pub(crate) struct Tools {
     files: [Arc<dyn Node>; 3],
 }
 
-/// A session, and the agent that looks at it.
+/// A session, and who looks at it.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) session: Arc<Session>,
     pub(crate) agent: Arc<str>,
+    pub(crate) side: Side,
 }
 
 impl Tools {
@@ -156,7 +157,7 @@ struct Found {
 
 impl Found {
     async fn find(&self) -> Bytes {
-        let View { session, agent } = &self.view;
+        let View { session, agent, .. } = &self.view;
         let mut text = Vec::new();
         match &self.tool {
             Some(tool) => {
@@ -198,7 +199,7 @@ struct Ctl(View);
 
 impl Ctl {
     async fn obey(&self, word: &[u8]) -> Result<(), Refusal> {
-        let View { session, agent } = &self.0;
+        let View { session, agent, .. } = &self.0;
         let registry = &session.registry;
         match std::str::from_utf8(word)
             .unwrap_or_default()

@@ -31,8 +31,14 @@ pub(crate) fn root(view: &View) -> Arc<dyn Node> {
                 line(&facts::gather(&session.environment, &session.cwd))
             }),
             json(tree::POLICY, 3, |session| line(&PolicyRecord::of(session))),
-            Arc::new(ProjectNode(Arc::clone(session))),
+            Arc::new(ProjectNode {
+                session: Arc::clone(session),
+                side: view.side,
+            }),
             Arc::new(Why(Arc::clone(session))),
+            json(tree::DOOR, 12, |session| {
+                session.lobby.book().iter().flat_map(line).collect()
+            }),
             json(tree::STATUS, 4, |session| line(&Gauges::of(session))),
             Arc::new(Ctl {
                 session: Arc::clone(session),
