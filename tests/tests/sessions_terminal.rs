@@ -1,0 +1,192 @@
+//! `olliesrv chat` as a person at a terminal has it.
+#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
+
+use ollie_tests::{World, gap};
+use serde_json::{Value, json};
+
+/// A terminal (pty(7)) and somebody at it: awaits texts, types, reads what
+/// stands there. Each step has twenty seconds. Prints everything that was
+/// shown, and the status, as JSON.
+const PERSON: &str = r#"
+import json, os, pty, select, signal, sys, time
+
+steps, command = json.loads(sys.argv[1]), sys.argv[2:]
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(command[0], command)
+shown, looked, ended = b'', 0, False
+
+def more(deadline):
+    global shown, ended
+    wait = deadline - time.monotonic()
+    if wait <= 0 or not select.select([terminal], [], [], wait)[0]:
+        return False
+    try:
+        piece = os.read(terminal, 65536)
+    except OSError:  # EIO: nobody has the other end any more
+        piece = b''
+    shown += piece
+    ended = not piece
+    return bool(piece)
+
+def finish(problem, status=None):
+    print(json.dumps({'shown': shown.decode(errors='replace'), 'problem': problem, 'status': status}))
+    sys.exit()
+
+for kind, text in steps:
+    deadline = time.monotonic() + 20
+    if kind == 'type':
+        os.write(terminal, text.encode())
+    while kind == 'await' and text.encode() not in shown[looked:]:
+        if not more(deadline):
+            os.kill(pid, signal.SIGKILL)
+            finish(f'{text!r} did not come')
+    if kind == 'await':
+        looked = shown.index(text.encode(), looked) + len(text.encode())
+deadline = time.monotonic() + 20
+while more(deadline):
+    pass
+if not ended:
+    os.kill(pid, signal.SIGKILL)
+    finish('it does not end')
+finish(None, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+/// What was shown, and the status in the end.
+#[track_caller]
+fn at_a_terminal(world: &World, model: &str, steps: &[(&str, &str)]) -> (String, i64) {
+    let model = world.write("home/model.jsonl", model);
+    let end = world
+        .command("python3")
+        .args(["-c", PERSON, &json!(steps).to_string()])
+        .arg(world.base().join("bin/olliesrv"))
+        .args(["chat", "--backend"])
+        .arg(format!("replay:{}", model.display()))
+        .env("TERM", "xterm")
+        .limit(std::time::Duration::from_secs(120))
+        .run();
+    let said: Value = serde_json::from_str(&end.ok()).unwrap();
+    let shown = said["shown"].as_str().unwrap().to_owned();
+    assert_eq!(said["problem"], Value::Null, "{shown}");
+    (shown, said["status"].as_i64().unwrap())
+}
+
+fn world(what: &str) -> Option<World> {
+    if !std::path::Path::new("/dev/ptmx").exists() {
+        gap(what, "needs /dev/ptmx");
+        return None;
+    }
+    Some(World::ordinary())
+}
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const UP: &str = "\x1b[A";
+
+/// A turn with a call that would take a minute, and one without.
+const LONG: &str = r#"{"text":"I wait."}
+{"call":{"name":"shell","arguments":{"code":"echo begun; sleep 60; printf 'ne%s' ver"}}}
+{"stop":"tool_calls"}
+{"text":"Here again."}
+{"stop":"end"}
+{"text":"And again."}
+{"stop":"end"}
+"#;
+
+#[test]
+fn ctrl_c_stops_a_call_and_the_next_prompt_is_there() {
+    let Some(world) = world("Ctrl-C in a turn") else {
+        return;
+    };
+    let steps = [
+        ("await", "> "),
+        ("type", "go\r"),
+        // The command's output, not the call that names it.
+        ("await", "begun\r\n"),
+        ("type", CTRL_C),
+        ("await", "> "),
+        ("type", "once more\r"),
+        ("await", "Here again."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = at_a_terminal(&world, LONG, &steps);
+    assert!(!shown.contains("never"), "{shown}");
+    assert_eq!(status, 0, "{shown}");
+}
+
+#[test]
+fn many_ctrl_cs_neither_hang_nor_are_they_lost() {
+    let Some(world) = world("many Ctrl-Cs") else {
+        return;
+    };
+    // Of signals that come together one may be all that is seen (signal(7)).
+    let burst = CTRL_C.repeat(4);
+    let steps = [
+        ("await", "> "),
+        ("type", "go\r"),
+        ("await", "begun\r\n"),
+        ("type", &burst),
+        ("await", "failed"),
+        ("type", CTRL_C),
+        ("type", CTRL_C),
+        // Whatever they did, it has ended or is at a prompt, which this ends.
+        ("type", CTRL_D),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = at_a_terminal(&world, LONG, &steps);
+    assert!(!shown.contains("never"), "{shown}");
+    assert!(status == 0 || status == 130, "{status}: {shown}");
+    world.nothing_left();
+}
+
+#[test]
+fn at_an_empty_prompt_ctrl_c_says_how_to_leave_and_the_second_leaves() {
+    let Some(world) = world("Ctrl-C at the prompt") else {
+        return;
+    };
+    let steps = [
+        ("await", "> "),
+        ("type", CTRL_C),
+        ("await", "leaves"),
+        ("type", CTRL_C),
+    ];
+    let (shown, status) = at_a_terminal(&world, LONG, &steps);
+    assert_eq!(status, 130, "{shown}");
+    // Nothing was said, so nothing is kept.
+    assert!(!shown.contains("--session"), "{shown}");
+}
+
+#[test]
+fn words_are_shown_as_they_come_and_old_lines_come_back() {
+    let Some(world) = world("streaming on a terminal") else {
+        return;
+    };
+    let model = r#"{"text":"First words. "}
+{"wait_ms":3000}
+{"text":"Last words."}
+{"stop":"end"}
+{"text":"Second answer."}
+{"stop":"end"}
+"#;
+    let steps = [
+        ("await", "> "),
+        ("type", "tell me\r"),
+        ("await", "First words. "),
+        // Seen before the rest was there: the state shows that it still thinks.
+        ("await", "Last words."),
+        ("await", "> "),
+        ("type", UP),
+        ("await", "tell me"),
+        ("type", "\r"),
+        ("await", "Second answer."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = at_a_terminal(&world, model, &steps);
+    assert_eq!(status, 0, "{shown}");
+    assert!(
+        shown.contains("chat --session"),
+        "how to come back: {shown}"
+    );
+}
