@@ -122,11 +122,8 @@ impl<'d> Chat<'d> {
         let mut lines = Lines::start(&setup::own_paths()?.state)?;
         let mut status = 0;
         loop {
-            let line = tokio::select! {
-                line = lines.next() => line?,
-                wish = signals.next() => return Ok(exit::of_wish(wish)),
-            };
-            let text = match line {
+            let text = match self.line(&mut lines, signals).await? {
+                Line::Wish(wish) => return Ok(exit::of_wish(wish)),
                 Line::Text(text) => text,
                 Line::End => return Ok(status),
             };
@@ -142,6 +139,25 @@ impl<'d> Chat<'d> {
             }
             if status == exit::LEFT {
                 return Ok(exit::INTERRUPTED);
+            }
+        }
+    }
+
+    /// What the person gives next. At a terminal one Ctrl-C alone does not
+    /// leave: it may have been meant for the turn that has just ended.
+    async fn line(&mut self, lines: &mut Lines, signals: &mut Signals) -> Result<Line, Error> {
+        let mut again = !self.view.is_terminal();
+        loop {
+            let line = tokio::select! {
+                line = lines.next() => line?,
+                wish = signals.next() => Line::Wish(wish),
+            };
+            match line {
+                Line::Wish(Wish::Interrupt) if !again => {
+                    again = true;
+                    output::note("Ctrl-C again, or Ctrl-D, leaves");
+                }
+                line => return Ok(line),
             }
         }
     }

@@ -3,13 +3,13 @@
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
-use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
+use rustyline::error::{ReadlineError, Signal};
+use rustyline::history::{FileHistory, History as _};
 use rustyline::{Config, Editor};
 use tokio::sync::mpsc;
 
 use crate::error::Error;
-use crate::output;
+use crate::signals::Wish;
 
 /// The longest line of a pipe, bytes.
 const LINE_MAX: u64 = 16 * 1024 * 1024;
@@ -23,6 +23,8 @@ pub(crate) enum Line {
     Text(String),
     /// There are no more.
     End,
+    /// Instead of it came a signal, or the key that stands for one.
+    Wish(Wish),
 }
 
 /// Lines, one each time it is asked for: meanwhile nobody reads.
@@ -94,8 +96,10 @@ fn piped() -> Result<Line, Error> {
 
 /// A person at a terminal.
 struct Person {
-    editor: Editor<(), FileHistory>,
-    history: PathBuf,
+    config: Config,
+    /// Between two lines; an editor has it meanwhile.
+    history: FileHistory,
+    file: PathBuf,
 }
 
 impl Person {
@@ -105,30 +109,35 @@ impl Person {
             .map_err(|error| broken(&error))?
             .auto_add_history(true)
             .build();
-        let mut editor = Editor::with_config(config).map_err(|error| broken(&error))?;
-        let history = state.join("chat_history");
+        let mut history = FileHistory::with_config(&config);
+        let file = state.join("chat_history");
         // There is none yet, the first time.
-        let _ = editor.load_history(&history);
-        Ok(Self { editor, history })
+        let _ = history.load(&file);
+        Ok(Self {
+            config,
+            history,
+            file,
+        })
     }
 
+    /// One line, by an editor that lives no longer: as long as there is one,
+    /// SIGINT is its own (sigaction(2)), and Ctrl-C could stop no turn.
     fn line(&mut self) -> Result<Line, Error> {
-        let mut interrupted = false;
-        loop {
-            match self.editor.readline("> ") {
-                Ok(text) => {
-                    let _ = self.editor.append_history(&self.history);
-                    return Ok(Line::Text(text));
-                }
-                Err(ReadlineError::Interrupted) if interrupted => return Ok(Line::End),
-                Err(ReadlineError::Interrupted) => {
-                    interrupted = true;
-                    output::note("Ctrl-C again, or Ctrl-D, leaves");
-                }
-                Err(ReadlineError::Eof) => return Ok(Line::End),
-                Err(error) => return Err(broken(&error)),
+        let history = std::mem::take(&mut self.history);
+        let mut editor = Editor::<(), _>::with_history(self.config.clone(), history)
+            .map_err(|error| broken(&error))?;
+        let line = match editor.readline("> ") {
+            Ok(text) => Ok(Line::Text(text)),
+            // As a key, or as a signal where the terminal was not ours yet.
+            Err(ReadlineError::Interrupted | ReadlineError::Signal(Signal::Interrupt)) => {
+                Ok(Line::Wish(Wish::Interrupt))
             }
-        }
+            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(error) => Err(broken(&error)),
+        };
+        let _ = editor.append_history(&self.file);
+        self.history = std::mem::take(editor.history_mut());
+        line
     }
 }
 
