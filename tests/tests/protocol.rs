@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use ninep_rs::{Fid, Rmessage, Tmessage};
 use ollie_client::{Error, Fate, ToolsrvConn};
 use ollie_protocol::{CallId, CallState, Exit};
-use ollie_tests::{Toolsrv, World, shell_call};
+use ollie_tests::{Peer, Toolsrv, World, shell_call, write};
 
 fn id(name: &str) -> CallId {
     CallId::new(name).expect("it is a call id")
@@ -180,4 +181,87 @@ async fn a_session_ends_within_a_second_of_its_channel() {
     let took = closed.elapsed();
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert_eq!(world.leftovers(), Vec::<String>::new());
+}
+
+/// A limit that is passed over because it is misspelt, or is another client's,
+/// would be none.
+#[tokio::test]
+async fn a_field_that_a_call_does_not_have_is_refused_and_nothing_starts() {
+    let world = Toolsrv::world();
+    let (toolsrv, first, _other) = session(&world).await;
+    let mut peer = Peer::attached(&toolsrv).await;
+    for (fid, field) in (1..).zip(["size", "bypass", "timeoutms"]) {
+        peer.open(fid, "proc/new", 2).await;
+        let mut call = serde_json::to_value(shell_call("c1", "echo out")).unwrap();
+        call[field] = 1.into();
+        peer.send(&[(7, write(fid, call.to_string().as_bytes()))])
+            .await;
+        let (_, Rmessage::Error { ename }) = peer.next().await else {
+            panic!("{field} is taken");
+        };
+        assert!(
+            ename.contains(&format!("unknown field `{field}`")),
+            "{ename}"
+        );
+    }
+    assert_eq!(first.calls().await.unwrap(), []);
+    // Its id is as good as before.
+    let mut running = first.call(&shell_call("c1", "exit 3")).unwrap();
+    while running.next().await.unwrap().is_some() {}
+    assert_eq!(
+        first.wait(&id("c1")).await.unwrap().exit,
+        Some(Exit::Code(3))
+    );
+}
+
+/// "Two files on the same server hierarchy are the same if and only if their
+/// qids are the same" (intro(5)).
+#[tokio::test]
+async fn every_file_has_a_qid_of_its_own() {
+    let world = Toolsrv::world();
+    let (toolsrv, first, _other) = session(&world).await;
+    first.start(&shell_call("c1", "exit")).await.unwrap();
+    let mut peer = Peer::attached(&toolsrv).await;
+    let mut seen = std::collections::HashMap::new();
+    for (fid, path) in (1..).zip([
+        "version",
+        "host",
+        "policy",
+        "project",
+        "why",
+        "door",
+        "status",
+        "ctl",
+        "tools",
+        "tools/index",
+        "tools/ctl",
+        "tools/define",
+        "tools/shell",
+        "tools/shell/spec",
+        "tools/shell/doc",
+        "tools/shell/variant",
+        "proc",
+        "proc/new",
+        "proc/new.bg",
+        "proc/index",
+        "proc/c1",
+        "proc/c1/call",
+        "proc/c1/status",
+        "proc/c1/ctl",
+        "proc/c1/stdin",
+        "proc/c1/stdout",
+        "proc/c1/stderr",
+        "proc/c1/output",
+        "proc/c1/wait",
+    ]) {
+        let names: Vec<_> = path.split('/').map(str::to_owned).collect();
+        let count = names.len();
+        let (fid, newfid) = (Fid(0), Fid(fid));
+        let Rmessage::Walk { qids } = peer.ask(Tmessage::Walk { fid, newfid, names }).await else {
+            panic!("no walk to {path}");
+        };
+        assert_eq!(qids.len(), count, "{path}");
+        let other = seen.insert(qids[count - 1].path, path);
+        assert_eq!(other, None, "{path}");
+    }
 }
