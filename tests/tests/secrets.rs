@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::io::{Read, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
+use std::sync::{Arc, Mutex};
 
-use ninep_rs::ClientConfig;
+use ninep_rs::{ClientConfig, Trace};
 use ollie_client::{CallEvent, Credentials, dial_toolsrv};
 use ollie_protocol::{Boot, CallId, Key, Ready, ToolCall, auth, limits};
 use ollie_tests::{Piped, Process, Toolsrv, User, World, gap};
@@ -87,9 +88,12 @@ fn the_key_of_a_session_is_nowhere_to_be_seen() {
 /// One session with a toolsrv that is started by hand; toolsrv, and the output
 /// of a call.
 async fn session(world: &World, secret: [u8; 32]) -> Result<(Piped, String), Box<dyn Error>> {
+    // Its standard error is among the files that are looked through.
     let mut toolsrv = world
-        .command(world.base().join("bin/toolsrv"))
-        .arg("serve")
+        .command("/bin/sh")
+        .args(["-c", "exec \"$0\" serve 2>\"$1\""])
+        .arg(world.base().join("bin/toolsrv"))
+        .arg(world.outside().join("stderr"))
         .piped();
     let (Some(mut input), Some(mut output)) = (toolsrv.stdin.take(), toolsrv.stdout.take()) else {
         return Err("no pipes".into());
@@ -119,7 +123,14 @@ async fn session(world: &World, secret: [u8; 32]) -> Result<(Piped, String), Box
     };
     let reader = tokio::net::unix::pipe::Receiver::from_owned_fd(output.into())?;
     let writer = tokio::net::unix::pipe::Sender::from_owned_fd(input.into())?;
-    let conn = dial_toolsrv(reader, writer, credentials, ClientConfig::default()).await?;
+    let traced = Arc::new(Mutex::new(Vec::new()));
+    let lines = Arc::clone(&traced);
+    let mut config = ClientConfig::default();
+    config.trace = Some(Trace::new(move |_, message| {
+        let line = message.to_string().into_bytes();
+        lines.lock().expect("no panic before").push(line);
+    }));
+    let conn = dial_toolsrv(reader, writer, credentials, config).await?;
     let mut call = ToolCall::new(CallId::new("c")?, "shell");
     let code = format!(
         "cat /proc/self/environ; cd /proc/{pid}; for f in environ mem maps fd/0; do
@@ -138,6 +149,28 @@ async fn session(world: &World, secret: [u8; 32]) -> Result<(Piped, String), Box
     assert!(!content.contains("READ"), "{content}");
     // All processes of it are still there, and so are its files.
     assert_unseen(world, secret);
+    let mut shown = Vec::new();
+    for file in [
+        "version",
+        "host",
+        "policy",
+        "project",
+        "door",
+        "status",
+        "tools/index",
+        "proc/index",
+        "proc/c/call",
+        "proc/c/status",
+        "proc/c/output",
+    ] {
+        shown.push(conn.read_file(file).await?.to_vec());
+    }
+    let traced = traced.lock().expect("no panic before");
+    assert!(traced.len() > 20, "{}", traced.len());
+    shown.extend(traced.iter().cloned());
+    for form in forms(secret) {
+        assert!(!shown.iter().any(|text| contains(text, &form)));
+    }
     Ok((toolsrv, content))
 }
 
@@ -174,14 +207,20 @@ fn assert_unseen(world: &World, secret: [u8; 32]) {
     }
 }
 
-/// The key itself, and in hexadecimal digits.
-fn forms(secret: [u8; 32]) -> [Vec<u8>; 3] {
-    let hex = auth::to_hex(&secret);
-    [
-        secret.to_vec(),
-        hex.to_uppercase().into_bytes(),
-        hex.into_bytes(),
-    ]
+/// The secret and both tokens that are made from it, themselves and in
+/// hexadecimal digits.
+fn forms(secret: [u8; 32]) -> Vec<Vec<u8>> {
+    let secret = Key::from_bytes(secret);
+    let keys = [secret.token(auth::AGENT), secret.token(auth::OWNER), secret];
+    let forms = keys.iter().flat_map(|key| {
+        let hex = auth::to_hex(key.as_bytes());
+        [
+            key.as_bytes().to_vec(),
+            hex.to_uppercase().into_bytes(),
+            hex.into_bytes(),
+        ]
+    });
+    forms.collect()
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
