@@ -11,8 +11,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 #[path = "../../fuzz/entry.rs"]
 mod entry;
 
-/// Runs an entry point on its corpus and on so many mutations of it.
-fn runs(target: &str, entry: fn(&[u8]), mutations: usize) {
+/// Runs an entry point on its corpus and on so many mutations of it; on the
+/// second number of them with OLLIE_FULL=1.
+fn runs(target: &str, entry: fn(&[u8]), mutations: [usize; 2]) {
     let corpus = std::fs::read_dir(workspace().join("fuzz/corpus").join(target));
     let mut files: Vec<_> = corpus
         .expect("there is a corpus")
@@ -23,7 +24,7 @@ fn runs(target: &str, entry: fn(&[u8]), mutations: usize) {
     files.iter().for_each(|data| entry(data));
     let full = std::env::var("OLLIE_FULL").is_ok_and(|value| value == "1");
     let mut dice = Dice::new(9);
-    for _ in 0..mutations * if full { 50 } else { 1 } {
+    for _ in 0..mutations[usize::from(full)] {
         let mut data = files[dice.below(files.len())].clone();
         dice.mutate(&mut data);
         entry(&data);
@@ -32,27 +33,27 @@ fn runs(target: &str, entry: fn(&[u8]), mutations: usize) {
 
 #[test]
 fn decoding_survives_and_is_the_inverse_of_encoding() {
-    runs("decode", entry::decode, 60_000);
+    runs("decode", entry::decode, [60_000, 1_000_000]);
 }
 
 #[test]
 fn a_connection_survives() {
-    runs("connection", entry::connection, 10_000);
+    runs("connection", entry::connection, [10_000, 500_000]);
 }
 
 #[test]
 fn a_tool_call_is_the_same_in_pieces() {
-    runs("tool_call", entry::tool_call, 20_000);
+    runs("tool_call", entry::tool_call, [20_000, 1_000_000]);
 }
 
 #[test]
 fn a_boot_record_comes_back() {
-    runs("boot_record", entry::boot_record, 20_000);
+    runs("boot_record", entry::boot_record, [20_000, 1_000_000]);
 }
 
 #[test]
 fn a_models_stream_is_the_same_in_pieces() {
-    runs("model_stream", entry::model_stream, 10_000);
+    runs("model_stream", entry::model_stream, [10_000, 500_000]);
 }
 
 /// The handshakes of the corpus are refused here, so every one of these is a
