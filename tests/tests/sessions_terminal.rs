@@ -5,7 +5,7 @@ use ollie_tests::{World, gap};
 use serde_json::{Value, json};
 
 /// A terminal (pty(7)) and somebody at it: awaits texts, types, reads what
-/// stands there. Each step has twenty seconds. Prints everything that was
+/// stands there; `leave` is typed until it ends. Each step has twenty seconds. Prints everything that was
 /// shown, and the status, as JSON.
 const PERSON: &str = r#"
 import json, os, pty, select, signal, sys, time
@@ -44,8 +44,9 @@ for kind, text in steps:
     if kind == 'await':
         looked = shown.index(text.encode(), looked) + len(text.encode())
 deadline = time.monotonic() + 20
-while more(deadline):
-    pass
+while not ended and time.monotonic() < deadline:
+    if not more(time.monotonic() + 0.5) and not ended and steps[-1][0] == 'leave':
+        os.write(terminal, steps[-1][1].encode())
 if not ended:
     os.kill(pid, signal.SIGKILL)
     finish('it does not end')
@@ -116,6 +117,30 @@ fn ctrl_c_stops_a_call_and_the_next_prompt_is_there() {
 }
 
 #[test]
+fn what_a_tool_prints_cannot_pass_for_a_line_of_ours() {
+    let Some(world) = world("imitation") else {
+        return;
+    };
+    let model = r#"{"call":{"name":"shell","arguments":{"code":"printf ':: for%s\\n\\033[2J> ' ged; echo"}}}
+{"stop":"tool_calls"}
+{"text":"Seen."}
+{"stop":"end"}
+"#;
+    let steps = [
+        ("await", "> "),
+        ("type", "go\r"),
+        ("await", "Seen."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = at_a_terminal(&world, model, &steps);
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("  :: forged\r\n"), "{shown}");
+    assert!(!shown.contains("\n:: forged"), "{shown}");
+    assert!(shown.contains("  \\u{1b}[2J> \r\n"), "{shown}");
+}
+
+#[test]
 fn many_ctrl_cs_neither_hang_nor_are_they_lost() {
     let Some(world) = world("many Ctrl-Cs") else {
         return;
@@ -127,16 +152,13 @@ fn many_ctrl_cs_neither_hang_nor_are_they_lost() {
         ("type", "go\r"),
         ("await", "begun\r\n"),
         ("type", &burst),
-        ("await", "failed"),
-        ("type", CTRL_C),
-        ("type", CTRL_C),
-        // Whatever they did, it has ended or is at a prompt, which this ends.
-        ("type", CTRL_D),
-        ("type", CTRL_D),
+        // Two leave; one stops the turn, and then there is a prompt, at which
+        // no Ctrl-C is for nothing either.
+        ("leave", CTRL_C),
     ];
     let (shown, status) = at_a_terminal(&world, LONG, &steps);
     assert!(!shown.contains("never"), "{shown}");
-    assert!(status == 0 || status == 130, "{status}: {shown}");
+    assert_eq!(status, 130, "{shown}");
     world.nothing_left();
 }
 

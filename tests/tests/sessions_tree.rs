@@ -293,6 +293,43 @@ fn what_cannot_be_done_is_told_to_its_writer() {
 }
 
 #[test]
+fn what_is_not_there_is_told_with_what_is() {
+    let world = World::ordinary();
+    let backend = recording(&world, TURNS);
+    let served = world.serve();
+    let run = |args: &[&str]| world.ollie(args).run();
+    let _ = run(&["session", "stop", "none"])
+        .has_status(208)
+        .says(&["no session \"none\"", "there is none"]);
+    for name in ["one", "two"] {
+        served.session(&format!("name={name} backend={backend}"));
+    }
+    for args in [
+        &["session", "tail", "none"][..],
+        &["session", "send", "none", "go"],
+    ] {
+        let _ = run(args)
+            .has_status(208)
+            .says(&["no session \"none\"", "there are one, two"]);
+    }
+    let _ = run(&["session", "send", "one", " "])
+        .has_status(2)
+        .says(&["no prompt"]);
+    let _ = run(&["session", "send", "one"])
+        .has_status(2)
+        .says(&["no prompt"]);
+    let _ = run(&["fs", "read", "session/one"])
+        .has_status(2)
+        .says(&["directory", "fs ls session/one"]);
+    // The others go, although one is not there.
+    let _ = run(&["session", "rm", "one", "none", "two"])
+        .has_status(208)
+        .says(&["no session \"none\""]);
+    assert_eq!(served.read("session/idx"), "");
+    assert_eq!(served.end().status, 0);
+}
+
+#[test]
 fn a_second_daemon_is_refused_and_the_first_leaves_nothing() {
     let world = World::ordinary();
     let served = world.serve();

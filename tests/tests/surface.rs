@@ -268,6 +268,32 @@ fn each_shell_accepts_its_completions_and_they_name_every_command() {
         let known = command == "help" || std::fs::read_to_string(&page).unwrap().starts_with(".ie");
         assert!(known, "{}", page.display());
     }
+    for (words, title) in [
+        (&["man"][..], ".TH olliesrv 1"),
+        (&["man", "exec"], ".TH olliesrv-exec 1"),
+        (&["man", "policy", "show"], ".TH olliesrv-policy-show 1"),
+    ] {
+        let page = world.ollie(words).run().ok();
+        assert!(page.contains(title), "{page}");
+    }
+    let _ = world
+        .ollie(["man", "none"])
+        .run()
+        .has_status(2)
+        .says(&["no command \"none\""]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let world = World::ordinary();
+    let program = world.base().join("bin/olliesrv");
+    // true(1) has closed its end by then.
+    let code = format!(
+        "{{ sleep 0.5; {} completions bash; echo $? >&2; }} | true",
+        program.display()
+    );
+    let end = world.command("/bin/sh").args(["-c", &code]).run();
+    assert_eq!(end.err(), "141\n", "{end}");
 }
 
 #[test]

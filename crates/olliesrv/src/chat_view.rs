@@ -24,6 +24,9 @@ pub(crate) struct View {
     speaking: bool,
 }
 
+/// Before each line of a tool's output.
+const INDENT: &str = "  ";
+
 /// Dim, and back (ECMA-48, SGR).
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
@@ -76,13 +79,13 @@ impl View {
             } => self.block(&format!("[tool:{name}] {}", short(name, arguments))),
             Event::Tool { chunk, .. } => {
                 self.speaking = false;
-                self.add(chunk, true)
+                self.tool(chunk)
             }
             Event::ToolResult {
                 ok, content, facts, ..
             } => {
                 if let Some(content) = content {
-                    self.add(content, true)?;
+                    self.tool(content)?;
                 }
                 self.end_line()?;
                 match (ok, facts.exit) {
@@ -122,6 +125,24 @@ impl View {
         }
         self.state_shown = true;
         output::print(&format!("{DIM}[{}]{PLAIN}", printable(state)))
+    }
+
+    /// What a tool printed. A terminal shows it further in, so that no line of
+    /// it can pass for one of ours.
+    fn tool(&mut self, text: &str) -> Result<(), Error> {
+        if !self.terminal {
+            return self.add(text, false);
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut inside = self.inside;
+        for line in text.split_inclusive('\n') {
+            if !inside {
+                shown.push_str(INDENT);
+            }
+            shown.push_str(line);
+            inside = !line.ends_with('\n');
+        }
+        self.add(&shown, true)
     }
 
     /// A line of its own.

@@ -111,9 +111,20 @@ pub(crate) enum Error {
     /// A file that the tree of the daemon does not have.
     #[error("there is no {0:?} in the tree of sessions")]
     NoFile(String),
+    /// A session that the daemon does not have.
+    #[error("there is no session {session:?}; there {}", listed(there))]
+    UnknownSession {
+        /// Its name.
+        session: String,
+        /// Those that it has.
+        there: Vec<String>,
+    },
     /// The session ended.
     #[error("the session is gone")]
     SessionGone,
+    /// Nothing more can be printed.
+    #[error("cannot write to standard output")]
+    Output(#[source] std::io::Error),
     /// A file of ours on this machine.
     #[error("cannot {action}")]
     Io {
@@ -129,6 +140,14 @@ impl Error {
     /// The message with all its causes, on one line.
     pub(crate) fn chain(&self) -> String {
         ollie_protocol::chain(self)
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "is none".to_owned(),
+        [one] => format!("is {one}"),
+        names => format!("are {}", names.join(", ")),
     }
 }
 

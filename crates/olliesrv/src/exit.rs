@@ -96,6 +96,12 @@ pub(crate) fn of_turn(end: TurnEnd) -> u8 {
 
 /// Prints an error of ours and gives the status that stands for it.
 pub(crate) fn failed(error: &Error) -> ExitCode {
+    if let Error::Output(source) = error
+        && source.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        // As if SIGPIPE had its way: whoever has closed it knows.
+        return ExitCode::from(BROKEN_PIPE);
+    }
     crate::output::complain(&printable(&error.chain()));
     ExitCode::from(of_error(error))
 }
@@ -118,10 +124,12 @@ pub(crate) fn of_error(error: &Error) -> u8 {
         Error::NoBackend | Error::Backend { .. } => CONFIG,
         Error::Running(_) | Error::NotRunning => DAEMON,
         Error::SessionGone => LOST,
-        Error::Daemon(ninep_rs::Error::Remote(_)) | Error::NoFile(_) => REFUSED,
+        Error::Daemon(ninep_rs::Error::Remote(_))
+        | Error::NoFile(_)
+        | Error::UnknownSession { .. } => REFUSED,
         Error::Daemon(_) => LOST,
         Error::Sessions(_) => OTHER,
-        Error::Runtime(_) | Error::Io { .. } => OTHER,
+        Error::Runtime(_) | Error::Output(_) | Error::Io { .. } => OTHER,
     }
 }
 

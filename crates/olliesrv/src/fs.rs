@@ -1,6 +1,6 @@
 //! `olliesrv fs`: the tree of the running daemon from a shell.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 
 use bytes::Bytes;
 use ninep_rs::{OpenMode, Stat};
@@ -9,6 +9,7 @@ use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::options::FsCommand;
 use crate::output;
+use crate::pieces::Pieces;
 use crate::printable::printable;
 
 /// The most that is taken from standard input.
@@ -19,7 +20,7 @@ pub(crate) async fn run(command: &FsCommand) -> Result<u8, Error> {
     let daemon = Daemon::running().await?;
     match command {
         FsCommand::Ls { path, long } => list(&daemon, path.as_deref().unwrap_or(""), *long).await?,
-        FsCommand::Read { path } => output::print_bytes(&daemon.read(path).await?)?,
+        FsCommand::Read { path } => read(&daemon, path).await?,
         FsCommand::Write { path, text } => write(&daemon, path, text.as_deref()).await?,
         FsCommand::Tail { path, from_start } => tail(&daemon, path, *from_start).await?,
         FsCommand::Stat { path } => {
@@ -38,6 +39,39 @@ pub(crate) async fn run(command: &FsCommand) -> Result<u8, Error> {
         }
     }
     Ok(0)
+}
+
+async fn read(daemon: &Daemon, path: &str) -> Result<(), Error> {
+    if daemon.stat(path).await?.mode & Stat::DIR != 0 {
+        return Err(Error::Usage(format!(
+            "{path:?} is a directory: list it with `olliesrv fs ls {path}`"
+        )));
+    }
+    Shown::new().add(&daemon.read(path).await?)
+}
+
+/// A file's bytes on standard output: as they are, but a terminal does not get
+/// what would steer it.
+struct Shown {
+    terminal: bool,
+    pieces: Pieces,
+}
+
+impl Shown {
+    fn new() -> Self {
+        Self {
+            terminal: std::io::stdout().is_terminal(),
+            pieces: Pieces::default(),
+        }
+    }
+
+    fn add(&mut self, piece: &[u8]) -> Result<(), Error> {
+        if self.terminal {
+            output::print(&printable(&self.pieces.push(piece)))
+        } else {
+            output::print_bytes(piece)
+        }
+    }
 }
 
 async fn list(daemon: &Daemon, path: &str, long: bool) -> Result<(), Error> {
@@ -117,6 +151,7 @@ async fn tail(daemon: &Daemon, path: &str, from_start: bool) -> Result<(), Error
     let file = daemon.open(path, OpenMode::READ).await?;
     let stat = file.stat().await.map_err(Error::Daemon)?;
     let mut at = if from_start { 0 } else { stat.length };
+    let mut shown = Shown::new();
     loop {
         let piece = file
             .read(at, daemon.max_data())
@@ -126,6 +161,6 @@ async fn tail(daemon: &Daemon, path: &str, from_start: bool) -> Result<(), Error
             return Ok(());
         }
         at += piece.len() as u64;
-        output::print_bytes(&piece)?;
+        shown.add(&piece)?;
     }
 }

@@ -30,11 +30,25 @@ pub(crate) fn pages(options: &ManOptions) -> Result<u8, Error> {
         }
         None => {
             let mut page = Vec::new();
-            let man = clap_mangen::Man::new(command);
+            let man = clap_mangen::Man::new(part(command, &options.command)?);
             man.render(&mut page)
                 .map_err(failed("make the manual page"))?;
             output::print(&String::from_utf8_lossy(&page))?;
         }
     }
     Ok(0)
+}
+
+/// The command that these words name.
+fn part(whole: clap::Command, words: &[String]) -> Result<clap::Command, Error> {
+    // Gives each command the name of its page.
+    let mut found = whole.flatten_help(false);
+    found.build();
+    for word in words {
+        let inner = found.find_subcommand(word).cloned();
+        found = inner.ok_or_else(|| {
+            Error::Usage(format!("olliesrv has no command {:?}", words.join(" ")))
+        })?;
+    }
+    Ok(found)
 }

@@ -486,6 +486,9 @@ pub(crate) struct CompletionsOptions {
 /// Options of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManOptions {
+    /// The page of one command, such as `exec` or `policy show` [default: that of olliesrv]
+    #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+    pub(crate) command: Vec<String>,
     /// Where to write olliesrv.1 and a page for each command
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,

@@ -78,18 +78,12 @@ fn write(stream: Stream, bytes: &[u8]) -> io::Result<()> {
 
 /// Prints text on standard output.
 pub(crate) fn print(text: &str) -> Result<(), crate::error::Error> {
-    write(Stream::Stdout, text.as_bytes()).map_err(|source| crate::error::Error::Io {
-        action: "write to standard output",
-        source,
-    })
+    write(Stream::Stdout, text.as_bytes()).map_err(crate::error::Error::Output)
 }
 
 /// Prints bytes on standard output, as they are.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), crate::error::Error> {
-    write(Stream::Stdout, bytes).map_err(|source| crate::error::Error::Io {
-        action: "write to standard output",
-        source,
-    })
+    write(Stream::Stdout, bytes).map_err(crate::error::Error::Output)
 }
 
 /// Prints a line on standard error, for the person.

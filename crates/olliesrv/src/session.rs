@@ -14,18 +14,37 @@ use crate::{exit, output};
 /// Does one command.
 pub(crate) async fn run(command: &SessionCommand) -> Result<u8, Error> {
     let daemon = Daemon::running().await?;
+    match order(&daemon, command).await {
+        Err(Error::NoFile(path)) => Err(no_session(&daemon, &path).await),
+        outcome => outcome,
+    }
+}
+
+/// What is said where a session is not there: which ones are.
+async fn no_session(daemon: &Daemon, path: &str) -> Error {
+    let named = path.strip_prefix("session/").unwrap_or(path);
+    let session = named.split('/').next().unwrap_or(named).to_owned();
+    let index = daemon.text("session/idx").await.unwrap_or_default();
+    let names = index.lines().filter_map(|line| line.split('\t').next());
+    Error::UnknownSession {
+        session,
+        there: names.map(str::to_owned).collect(),
+    }
+}
+
+async fn order(daemon: &Daemon, command: &SessionCommand) -> Result<u8, Error> {
     match command {
         SessionCommand::New(options) => {
             let name = daemon.make(settings(options)?).await?;
             output::print(&format!("{name}\n"))?;
         }
-        SessionCommand::Ls { json } => list(&daemon, *json).await?,
+        SessionCommand::Ls { json } => list(daemon, *json).await?,
         SessionCommand::Send {
             session,
             prompt,
             wait,
         } => {
-            return send(&daemon, session, prompt, *wait).await;
+            return send(daemon, session, prompt, *wait).await;
         }
         SessionCommand::Tail {
             session,
@@ -34,7 +53,7 @@ pub(crate) async fn run(command: &SessionCommand) -> Result<u8, Error> {
             let path = format!("session/{session}/chat");
             let file = daemon.open(&path, OpenMode::READ).await?;
             let length = file.stat().await.map_err(Error::Daemon)?.length;
-            follow(&daemon, &file, if *from_start { 0 } else { length }).await?;
+            follow(daemon, &file, if *from_start { 0 } else { length }).await?;
         }
         SessionCommand::Stop { session } => {
             daemon
@@ -42,13 +61,32 @@ pub(crate) async fn run(command: &SessionCommand) -> Result<u8, Error> {
                 .await?;
         }
         SessionCommand::Rm { sessions } => {
-            for session in sessions {
-                let directory = daemon.walk(&format!("session/{session}")).await?;
-                directory.remove().await.map_err(Error::Daemon)?;
-            }
+            return remove(daemon, sessions).await;
         }
     }
     Ok(0)
+}
+
+/// Removes each, also after one that could not be; the first error's status.
+async fn remove(daemon: &Daemon, sessions: &[String]) -> Result<u8, Error> {
+    let mut status = 0;
+    for session in sessions {
+        let path = format!("session/{session}");
+        let removed = match daemon.walk(&path).await {
+            Ok(directory) => directory.remove().await.map_err(Error::Daemon),
+            Err(Error::NoFile(path)) => Err(no_session(daemon, &path).await),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
+            output::complain(&printable(&error.chain()));
+            status = if status == 0 {
+                exit::of_error(&error)
+            } else {
+                status
+            };
+        }
+    }
+    Ok(status)
 }
 
 /// What `session/new` is told.
@@ -124,6 +162,12 @@ async fn send(daemon: &Daemon, session: &str, prompt: &[String], wait: bool) -> 
         words => words.join(" ").into(),
     };
     let text = String::from_utf8_lossy(&prompt).into_owned();
+    if text.trim().is_empty() {
+        return Err(Error::Usage(
+            "there is no prompt: give one behind the session's name, or on standard input"
+                .to_owned(),
+        ));
+    }
     let path = |file: &str| format!("session/{session}/{file}");
     // Opened before the prompt, so that nothing of its turn is missed.
     let mut events = Events::from_now(daemon, session).await?;
