@@ -1,13 +1,14 @@
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use rustix::fs::OFlags;
 use tokio::sync::watch;
 
-use crate::Error;
+use crate::{Error, plain};
 
 /// An append-only file of a session. Its offsets stay what they are, also
 /// over a restart, and readers learn of every byte that is added.
@@ -106,11 +107,7 @@ impl Log {
 
     /// The file, for a reader; `None` before the first line.
     pub(crate) fn open(&self) -> io::Result<Option<File>> {
-        match File::open(&self.place().path) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        plain::open(&self.place().path, OFlags::RDONLY | OFlags::NOFOLLOW)
     }
 
     fn place(&self) -> std::sync::MutexGuard<'_, Place> {
@@ -122,13 +119,11 @@ impl Place {
     fn append(&mut self, bytes: &[u8], before: u64) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            closed => closed.insert(
-                OpenOptions::new()
-                    .append(true)
-                    .create(true)
-                    .mode(0o600)
-                    .open(&self.path)?,
-            ),
+            closed => {
+                let how = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
+                let opened = plain::open(&self.path, how)?;
+                closed.insert(opened.ok_or(io::ErrorKind::NotFound)?)
+            }
         };
         file.write_all(bytes).inspect_err(|_| {
             // A full disk takes a part; readers must never see it.
@@ -150,10 +145,8 @@ pub(crate) fn piece(file: &File, offset: u64, count: u32, length: u64) -> io::Re
 fn whole_lines(path: &Path) -> io::Result<u64> {
     /// Bytes looked at in one step back.
     const STEP: u64 = 64 * 1024;
-    let file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
+    let Some(file) = plain::open(path, OFlags::RDWR | OFlags::NOFOLLOW)? else {
+        return Ok(0);
     };
     let length = file.metadata()?.len();
     let mut end = length;
@@ -177,10 +170,9 @@ fn whole_lines(path: &Path) -> io::Result<u64> {
 
 /// Ends the last line, and gives the length.
 fn ended_line(path: &Path) -> io::Result<u64> {
-    let mut file = match OpenOptions::new().read(true).append(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
+    let how = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW;
+    let Some(mut file) = plain::open(path, how)? else {
+        return Ok(0);
     };
     let length = file.metadata()?.len();
     let last = piece(&file, length.saturating_sub(1), 1, length)?;
@@ -225,6 +217,32 @@ mod tests {
             assert_eq!(Log::at(path.clone(), Broken::Ended).unwrap().length(), 5);
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"half\n");
+    }
+
+    #[test]
+    fn neither_a_fifo_nor_a_link_is_a_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let (fifo, link) = (directory.path().join("fifo"), directory.path().join("link"));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::write(&elsewhere, "half").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        for broken in [Broken::Removed, Broken::Ended] {
+            assert!(Log::at(fifo.clone(), broken).is_err());
+            assert!(Log::at(link.clone(), broken).is_err());
+        }
+        // It came after the log was opened.
+        let log = Log::at(directory.path().join("log"), Broken::Ended).unwrap();
+        log.moved(link);
+        assert!(log.append(b"x\n").is_err() && log.open().is_err());
+        assert_eq!(std::fs::read(&elsewhere).unwrap(), b"half");
     }
 
     #[test]

@@ -75,7 +75,14 @@ impl Store {
                 Ok(Some(record)) => records.push((id, record)),
                 // Killed between its directory and its first file.
                 Ok(None) => {
-                    let _ = std::fs::remove_dir(self.path(&id));
+                    let path = self.path(&id);
+                    // Something else is in it, then: not ours to remove.
+                    if std::fs::remove_dir(&path).is_err() {
+                        told.push(format!(
+                            "{}: no session, for it has no {RECORD}; it was left as it is",
+                            path.display()
+                        ));
+                    }
                 }
                 Err(error) => told.push(self.put_aside(&id, &error)),
             }
@@ -361,6 +368,16 @@ mod tests {
         assert_eq!(std::fs::read_dir(&store.root).unwrap().count(), 3);
         // A second look finds nothing more to tell.
         assert_eq!(store.records().unwrap().1, Vec::<String>::new());
+
+        // Without a record it is no session, and empty it was never one.
+        std::fs::create_dir(store.root.join("empty")).unwrap();
+        std::fs::create_dir_all(store.root.join("other/thing")).unwrap();
+        let (_, told) = store.records().unwrap();
+        assert!(
+            matches!(&told[..], [one] if one.contains("other: no session")),
+            "{told:?}"
+        );
+        assert!(store.root.join("other/thing").exists() && !store.root.join("empty").exists());
 
         let held = store.hold(&id("c")).unwrap();
         std::fs::write(store.root.join("c/history.json"), "[1,").unwrap();
