@@ -40,6 +40,19 @@ impl Dist {
         self.directory.join("toolsrv")
     }
 
+    /// Whether toolsrv is built as it is for users: release, and linked with
+    /// the std for musl that `cargo xtask musl` prepares.
+    ///
+    /// # Panics
+    /// If the bundle cannot be read.
+    #[must_use]
+    pub fn is_for_users(&self) -> bool {
+        let manifest = ollie_bundle::Manifest::read(self.bundle()).expect("a bundle");
+        let toolsrv = manifest.toolsrv("linux", std::env::consts::ARCH);
+        let note = toolsrv.expect("a toolsrv of this machine").note();
+        note.is_some_and(|note| note.starts_with("static musl, "))
+    }
+
     /// What a host is sent.
     #[must_use]
     pub fn bundle(&self) -> PathBuf {

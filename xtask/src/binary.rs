@@ -9,13 +9,25 @@ use std::{
 use crate::{
     elf,
     failure::{At, Failure},
+    libc::Libc,
     packages, step,
     tally::Done,
 };
 
-/// Checks the program headers, then runs it where nothing else is.
-pub(crate) fn check(toolsrv: &Path) -> Result<Done, Failure> {
+/// What toolsrv may take on a host: 2.5 MiB, with the std that `cargo xtask
+/// musl` prepares. With others it is larger, and has no bound.
+const SIZE: usize = 2_621_440;
+
+/// Checks the size and the program headers, then runs it where nothing else
+/// is.
+pub(crate) fn check(toolsrv: &Path, libc: &Libc) -> Result<Done, Failure> {
     let bytes = fs::read(toolsrv).at(toolsrv)?;
+    if libc.sysroot.is_some() && bytes.len() > SIZE {
+        return Err(Failure::new(format!(
+            "toolsrv has {} bytes, more than {SIZE}; docs/performance.md says what they are spent on",
+            bytes.len()
+        )));
+    }
     elf::check_static(toolsrv, &bytes, std::env::consts::ARCH)?;
     let empty = Empty::with(toolsrv)?;
     let mut command = if packages::is_root() {

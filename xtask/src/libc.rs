@@ -59,23 +59,21 @@ pub(crate) fn choose(place: &Place, wish: Wish) -> Result<Libc, Failure> {
         return Ok(gnu("static glibc, as asked for".to_owned()));
     }
     let triple = triple("musl");
-    let musl = |sysroot, reason: String| Libc {
-        triple: triple.clone(),
-        sysroot,
-        reason,
-        name: "static musl",
-    };
-    if has_std(place, &triple)? {
-        return Ok(musl(
-            None,
-            format!("static musl: std for {triple} is installed"),
-        ));
-    }
     match musl::prepared(place) {
-        Ok(sysroot) => Ok(musl(
-            Some(sysroot),
-            "static musl: std was built by `cargo xtask musl`".to_owned(),
-        )),
+        Ok(sysroot) => Ok(Libc {
+            triple,
+            sysroot: Some(sysroot),
+            reason: "static musl: std was built by `cargo xtask musl`".to_owned(),
+            name: "static musl",
+        }),
+        Err(why) if has_std(place, &triple)? => Ok(Libc {
+            reason: format!(
+                "static musl with the toolchain's std ({why}; `cargo xtask musl` gives a smaller toolsrv)"
+            ),
+            triple,
+            sysroot: None,
+            name: "static musl with the toolchain's std",
+        }),
         Err(why) if wish == Wish::Musl => Err(Failure::new(format!(
             "no musl std ({why}); run `cargo xtask musl` or `rustup target add {triple}`"
         ))),

@@ -28,14 +28,14 @@ use crate::{
 const STAMP: &str = "made-of";
 
 /// To be counted up when the steps change.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// The sysroot, or in a few words why there is none.
 pub(crate) fn prepared(place: &Place) -> Result<PathBuf, String> {
     let sysroot = place.musl().join("sysroot");
     match fs::read_to_string(sysroot.join(STAMP)) {
         Ok(stamp) if stamp == made_of(place) => Ok(sysroot),
-        Ok(_) => Err("the prepared one is for another compiler".to_owned()),
+        Ok(_) => Err("the prepared one is for another compiler or another ollie".to_owned()),
         Err(_) => Err("none is installed or prepared".to_owned()),
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(place: &Place, full: bool) -> Result<(), Failure> {
     tally.part("tests", || tests(place, full, &mut closing));
     tally.part("doc tests", || doc_tests(place, &mut closing));
     if let Some(dist) = &dist {
-        tally.part("toolsrv alone", || binary::check(&dist.toolsrv));
+        tally.part("toolsrv alone", || binary::check(&dist.toolsrv, &dist.libc));
         tally.part("reproducible", || {
             reproducible::against(place, &dist.libc, &dist.toolsrv)?;
             Ok(Done::Yes("the same bytes from another directory".into()))
@@ -99,17 +99,17 @@ fn has(place: &Place, command: &str) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// What users are sent is linked with musl, so that is what is tested, if it
-/// can be had.
+/// What users are sent is linked with our own std for musl, so that is what
+/// is tested, if it can be had.
 fn musl_std(place: &Place) -> Result<Done, Failure> {
-    if let Ok(libc) = libc::choose(place, Wish::Musl) {
-        return Ok(Done::Yes(libc.reason));
-    }
     match musl::prepare(place) {
         Ok(_) => Ok(Done::Yes("prepared, panics unwind".into())),
-        Err(failure) => Ok(Done::No(format!(
-            "{failure}; the toolsrv of this run is static glibc"
-        ))),
+        Err(failure) => {
+            let instead = libc::choose(place, Wish::Auto)?.name;
+            Ok(Done::No(format!(
+                "{failure}; the toolsrv of this run is {instead}"
+            )))
+        }
     }
 }
 

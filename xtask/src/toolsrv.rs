@@ -48,8 +48,14 @@ fn flags(place: &Place, source: &Path, target: &Path, libc: &Libc) -> Vec<OsStri
         // Random numbers by the system call itself: a static glibc cannot be
         // asked by name, and /dev/urandom is not everywhere.
         OsString::from("--cfg=getrandom_backend=\"linux_getrandom\""),
+        // Unwind tables are a sixth of the program, and shorter where they
+        // need not follow each push and pop.
+        OsString::from("-Cforce-frame-pointers=yes"),
     ];
     if let Some(sysroot) = &libc.sysroot {
+        // Relocations by a bit each instead of 24 bytes; musl knows them from
+        // 1.2.4 on, which toolchains' own musl may be older than.
+        flags.push(OsString::from("-Clink-arg=-Wl,-z,pack-relative-relocs"));
         let mut flag = OsString::from("--sysroot=");
         flag.push(sysroot);
         flags.push(flag);

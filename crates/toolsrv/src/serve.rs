@@ -10,7 +10,7 @@ use crate::call::Phase;
 use crate::door::Door;
 use crate::doorbook::{Peer, reason_of};
 use crate::session::Session;
-use crate::stdio::Stdio;
+use crate::stdio::{Reader, Stdio, Writer};
 
 /// How much longer than the longest grace the trees have to end.
 const LAST_WAIT: Duration = Duration::from_secs(6);
@@ -92,6 +92,8 @@ async fn accept(session: Arc<Session>, listener: UnixListener) {
         let door = Door::of_socket(&session, Arc::clone(&visit));
         tokio::spawn(async move {
             let (reader, writer) = stream.into_split();
+            // The types of standard input and output: one server in the program.
+            let (reader, writer): (Reader, Writer) = (Box::new(reader), Box::new(writer));
             let reason = tokio::select! {
                 end = ninep_rs::serve(reader, writer, Arc::clone(&door), config()) => reason_of(&end),
                 () = dismissed => NotLetIn::Displaced,

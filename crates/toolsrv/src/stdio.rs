@@ -8,11 +8,14 @@ use tokio::net::unix::pipe;
 
 use crate::Error;
 
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
 /// The exec channel: standard input and output as sshd or ollie gave them,
 /// pipes or sockets.
 pub(crate) struct Stdio {
-    pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
-    pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
 }
 
 impl Stdio {
@@ -30,13 +33,13 @@ impl Stdio {
         }
         let input = duplicate("standard input", rustix::stdio::stdin())?;
         let output = duplicate("standard output", rustix::stdio::stdout())?;
-        let reader: Box<dyn AsyncRead + Send + Unpin> = match kind(&input) {
+        let reader: Reader = match kind(&input) {
             FileType::Fifo => {
                 Box::new(pipe::Receiver::from_owned_fd(input).map_err(unusable("standard input"))?)
             }
             _ => Box::new(socket("standard input", input)?),
         };
-        let writer: Box<dyn AsyncWrite + Send + Unpin> = match kind(&output) {
+        let writer: Writer = match kind(&output) {
             FileType::Fifo => {
                 Box::new(pipe::Sender::from_owned_fd(output).map_err(unusable("standard output"))?)
             }

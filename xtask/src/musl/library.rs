@@ -61,6 +61,13 @@ pub(crate) fn build(
             .cargo(&seed, &target)
             .args(["build", "--release", "--target", &triple])
             .args(["-Z", "build-std=std,panic_unwind,panic_abort"])
+            // No reader of debug information: a program without symbols has
+            // none. And small before fast, where std knows both.
+            .args([
+                "-Z",
+                "build-std-features=default,panic-unwind,optimize_for_size",
+            ])
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTC", &rustc)
             .env("CARGO_ENCODED_RUSTFLAGS", toolsrv::encode(&flags))
