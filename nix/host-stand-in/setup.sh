@@ -30,7 +30,9 @@ configurePhase() {
   printf '[source.crates-io]\nreplace-with = "vendored"\n[source.vendored]\ndirectory = "%s"\n' \
     "$cargoDeps" >"$CARGO_HOME/config.toml"
   # Nix's own build sandbox has one name for the directory; here it has many.
+  # nixpkgs copies the crates into it, so that no program names their store path.
   RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$NIX_BUILD_TOP=/build"
+  RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$cargoDeps=/build/cargo-vendor-dir"
   target=()
   if [ -n "${static:-}" ]; then
     RUSTFLAGS="$RUSTFLAGS${hostSysroot:+ --sysroot=$hostSysroot}"

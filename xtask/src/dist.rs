@@ -13,7 +13,7 @@ use std::{
 use crate::{
     elf,
     failure::{At, Failure},
-    libc::{self, Libc},
+    libc::{self, Libc, Wish},
     options::Build,
     place::Place,
     step::{self, Voice},
@@ -22,6 +22,9 @@ use crate::{
 
 /// The version of the workspace, which is the bundle's.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The program that packs it.
+const PACKER: &str = "ollie-bundle";
 
 /// The bundle's name: fixed, so that olliesrv finds it beside itself.
 const BUNDLE: &str = "ollie-bundle.tar.xz";
@@ -41,21 +44,19 @@ pub(crate) struct Dist {
 /// Builds what is out of date.
 pub(crate) fn build(place: &Place, options: &Build, voice: Voice) -> Result<Dist, Failure> {
     let libc = libc::choose(place, options.libc)?;
-    let out = place.dist();
-    fs::create_dir_all(&out).at(&out)?;
     if voice == Voice::Loud {
         eprintln!("toolsrv is linked with {}", libc.reason);
     }
+    let out = out(place)?;
     let built = toolsrv::build(place, &place.root, &place.target, &libc, voice)?;
-    let release = release(place, voice)?;
+    let release = release(place, &["olliesrv", PACKER], voice)?;
     let dist = Dist {
         olliesrv: install(&release.join("olliesrv"), &out)?,
         toolsrv: install(&built, &out)?,
         bundle: out.join(BUNDLE),
         libc,
     };
-    let packer = release.join("ollie-bundle");
-    let repacked = bundle(place, &dist, &packer, &options.others)?;
+    let repacked = bundle(place, &dist.libc, &release.join(PACKER), &options.others)?;
     if voice == Voice::Quiet && repacked {
         eprintln!("toolsrv is linked with {}", dist.libc.reason);
     }
@@ -63,6 +64,16 @@ pub(crate) fn build(place: &Place, options: &Build, voice: Voice) -> Result<Dist
         dist.print()?;
     }
     Ok(dist)
+}
+
+/// As [`build`], but nothing that is not in the bundle.
+pub(crate) fn pack(place: &Place) -> Result<(), Failure> {
+    let libc = libc::choose(place, Wish::default())?;
+    let out = out(place)?;
+    let built = toolsrv::build(place, &place.root, &place.target, &libc, Voice::Quiet)?;
+    let release = release(place, &[PACKER], Voice::Quiet)?;
+    install(&built, &out)?;
+    bundle(place, &libc, &release.join(PACKER), &[]).map(drop)
 }
 
 /// Builds, then measures what was built.
@@ -117,14 +128,21 @@ impl Dist {
     }
 }
 
-/// olliesrv and the packer; returns the directory they are in.
-fn release(place: &Place, voice: Voice) -> Result<PathBuf, Failure> {
+fn out(place: &Place) -> Result<PathBuf, Failure> {
+    let out = place.dist();
+    fs::create_dir_all(&out).at(&out)?;
+    Ok(out)
+}
+
+/// Programs named as their packages; returns the directory they are in.
+fn release(place: &Place, programs: &[&str], voice: Voice) -> Result<PathBuf, Failure> {
     let mut cargo = place.cargo(&place.root, &place.target);
-    cargo
-        .args(["build", "--release"])
-        .args(["--package", "olliesrv", "--bin", "olliesrv"])
-        .args(["--package", "ollie-bundle", "--bin", "ollie-bundle"]);
-    step::cargo(&mut cargo, voice).map_err(|failure| failure.during("building olliesrv"))?;
+    cargo.args(["build", "--release"]);
+    for program in programs {
+        cargo.args(["--package", program, "--bin", program]);
+    }
+    let during = format!("building {}", programs.join(" and "));
+    step::cargo(&mut cargo, voice).map_err(|failure| failure.during(&during))?;
     Ok(place.target.join("release"))
 }
 
@@ -152,21 +170,23 @@ fn install(program: &Path, out: &Path) -> Result<PathBuf, Failure> {
 /// Packs the bundle if anything that goes into it has changed; says whether.
 fn bundle(
     place: &Place,
-    dist: &Dist,
+    libc: &Libc,
     packer: &Path,
     others: &[(String, PathBuf)],
 ) -> Result<bool, Failure> {
+    let out = place.dist();
+    let (packed, toolsrv) = (out.join(BUNDLE), out.join("toolsrv"));
     let mut command = Command::new(packer);
     command
         .args(["pack", "--version", VERSION, "--out"])
-        .arg(&dist.bundle);
+        .arg(&packed);
     let native = format!("linux-{}", std::env::consts::ARCH);
-    let note = toolsrv::note(place, &dist.libc);
+    let note = toolsrv::note(place, libc);
     command
         .arg("--toolsrv")
-        .arg(pair(&native, &dist.toolsrv))
+        .arg(pair(&native, &toolsrv))
         .args(["--note", &note]);
-    let mut inputs = vec![packer.to_owned(), dist.toolsrv.clone()];
+    let mut inputs = vec![packer.to_owned(), toolsrv];
     for (platform, file) in others {
         let Some(arch) = platform.strip_prefix("linux-") else {
             return Err(Failure::new(format!("{platform} is no linux-ARCH")));
@@ -184,8 +204,8 @@ fn bundle(
         }
     }
     let stamp = format!("{}\n{}", step::line(&command), fingerprint(&inputs)?);
-    let kept = dist.bundle.with_file_name(".bundle-inputs");
-    if dist.bundle.exists() && fs::read_to_string(&kept).is_ok_and(|old| old == stamp) {
+    let kept = out.join(".bundle-inputs");
+    if packed.exists() && fs::read_to_string(&kept).is_ok_and(|old| old == stamp) {
         return Ok(false);
     }
     step::run(&mut command).map_err(|failure| failure.during("packing the bundle"))?;

@@ -15,12 +15,28 @@ pub(crate) fn compare(place: &Place, built: &Built) -> Result<Done, Failure> {
     let list = |bundle: &Path| step::answer(Command::new(&packer).arg("list").arg(bundle));
     let ours = list(&place.dist().join("ollie-bundle.tar.xz"))?;
     let theirs = list(&built.bootstrap.join("share/ollie/ollie-bundle.tar.xz"))?;
-    if without_toolsrv(&ours) == without_toolsrv(&theirs) {
-        return Ok(Done::Yes("as cargo's, except for toolsrv".into()));
+    if without_toolsrv(&ours) != without_toolsrv(&theirs) {
+        return Err(Failure::new(format!(
+            "the bundles differ in more than toolsrv:\n{ours}\n{theirs}"
+        )));
     }
-    Err(Failure::new(format!(
-        "the bundles differ in more than toolsrv:\n{ours}\n{theirs}"
-    )))
+    match (note(&ours), note(&theirs)) {
+        (Some(ours), Some(theirs)) if ours.ends_with("cargo") && theirs.ends_with("by Nix") => {
+            Ok(Done::Yes(format!(
+                "as cargo's, except for toolsrv: \"{theirs}\", not \"{ours}\""
+            )))
+        }
+        (ours, theirs) => Err(Failure::new(format!(
+            "the manifests do not say who built toolsrv: {ours:?}, {theirs:?}"
+        ))),
+    }
+}
+
+/// What a manifest says of where its toolsrv comes from.
+fn note(manifest: &str) -> Option<&str> {
+    let (_, rest) = manifest.split_once("\"path\": \"toolsrv/linux-")?;
+    let (_, rest) = rest.split('}').next()?.split_once("\"note\": \"")?;
+    rest.split('"').next()
 }
 
 /// The manual pages, the completions and the units are in the package of olliesrv.
@@ -83,7 +99,8 @@ mod tests {
         format!(
             "{{\n  \"files\": [\n    {{\n      \"path\": \"sandbox-profiles/a.yaml\",\n      \
              \"sha256\": \"{profile}\"\n    }},\n    {{\n      \"path\": \
-             \"toolsrv/linux-x86_64/toolsrv\",\n      \"sha256\": \"{toolsrv}\"\n    }}\n  ]\n}}\n"
+             \"toolsrv/linux-x86_64/toolsrv\",\n      \"sha256\": \"{toolsrv}\",\n      \
+             \"note\": \"static, by Nix\"\n    }}\n  ]\n}}\n"
         )
     }
 
@@ -92,6 +109,11 @@ mod tests {
         let (one, two) = (manifest("aa", "bb"), manifest("aa", "cc"));
         assert_eq!(without_toolsrv(&one), without_toolsrv(&two));
         assert!(without_toolsrv(&one)[0].contains("aa"));
+        assert_eq!(note(&one), Some("static, by Nix"));
+        assert_eq!(
+            note(one.split(",\n      \"note\"").next().unwrap_or("")),
+            None
+        );
         let three = manifest("dd", "bb");
         assert_ne!(without_toolsrv(&one), without_toolsrv(&three));
     }

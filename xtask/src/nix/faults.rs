@@ -94,7 +94,7 @@ fn build(flake: &Flake, fault: &Fault) -> Result<(), Failure> {
         return first;
     }
     first.map_err(|failure| failure.during("the first build, which must succeed"))?;
-    flake.rebuild(&[fault.package])
+    flake.rebuild(fault.package)
 }
 
 fn put_in(file: &Path, fault: &Fault) -> Result<(), Failure> {

@@ -139,22 +139,43 @@ impl Flake {
         ))
     }
 
+    /// Builds all packages, and toolsrv and the bundle again, to compare. Linking
+    /// toolsrv keeps one processor busy, so something else is built meanwhile.
     pub(crate) fn build(&self) -> Result<Built, Failure> {
-        let built = Built {
-            olliesrv: self.package("olliesrv")?,
-            bootstrap: self.package("bootstrap")?,
-            packer: self.package("ollie-bundle")?,
+        let (toolsrv, packer) = both(|| self.package("toolsrv"), || self.package("ollie-bundle"))?;
+        let closure = self.closure(&toolsrv)?;
+        if closure != [toolsrv] {
+            return Err(Failure::new(format!(
+                "toolsrv needs more than itself: {closure:?}"
+            )));
+        }
+        let bootstrap = self.package("bootstrap")?;
+        let again = || {
+            self.rebuild("toolsrv")
+                .and_then(|()| self.rebuild("bootstrap"))
         };
-        self.package("toolsrv")?;
-        Ok(built)
+        let (olliesrv, ()) = both(|| self.package("olliesrv"), again)?;
+        Ok(Built {
+            olliesrv,
+            bootstrap,
+            packer,
+        })
+    }
+
+    /// What a path in the store names, and what that names, and so on.
+    fn closure(&self, path: &Path) -> Result<Vec<PathBuf>, Failure> {
+        let mut command = self.nix.command();
+        command.args(["path-info", "--recursive"]).arg(path);
+        Ok(step::answer(&mut command)?
+            .lines()
+            .map(PathBuf::from)
+            .collect())
     }
 
     /// Builds again and compares.
-    pub(crate) fn rebuild(&self, packages: &[&str]) -> Result<(), Failure> {
-        for package in packages {
-            self.answer("build", &["--no-link", "--rebuild"], package)?;
-        }
-        Ok(())
+    pub(crate) fn rebuild(&self, package: &str) -> Result<(), Failure> {
+        self.answer("build", &["--no-link", "--rebuild"], package)
+            .map(drop)
     }
 
     /// Builds an expression of our own; the result is its path in the store.
@@ -217,6 +238,21 @@ impl Flake {
     fn reference(&self, attribute: &str) -> String {
         reference(&self.source, attribute)
     }
+}
+
+/// Does two things at once.
+fn both<A, B: Send>(
+    one: impl FnOnce() -> Result<A, Failure>,
+    other: impl FnOnce() -> Result<B, Failure> + Send,
+) -> Result<(A, B), Failure> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let one = one();
+        let other = other
+            .join()
+            .unwrap_or_else(|_| Err(Failure::new("a thread panicked")));
+        Ok((one?, other?))
+    })
 }
 
 fn reference(source: &Path, attribute: &str) -> String {
