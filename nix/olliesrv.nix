@@ -28,7 +28,7 @@ rustPlatform.buildRustPackage {
   postInstall = ''
     mkdir -p $out/share/ollie
     ln -s ${bootstrap}/share/ollie/ollie-bundle.tar.xz $out/share/ollie/
-    install -Dm 444 -t $out/lib/systemd/user ${../systemd/olliesrv.socket} ${../systemd/olliesrv.service}
+    install -Dm 444 -t $out/lib/systemd/user ${../systemd}/olliesrv.{socket,service}
     sed -i "s|^ExecStart=olliesrv|ExecStart=$out/bin/olliesrv|" $out/lib/systemd/user/*.service
   ''
   + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
