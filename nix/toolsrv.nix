@@ -18,8 +18,13 @@ rustPlatform.buildRustPackage {
     "--bin"
     "toolsrv"
   ];
-  # As `cargo xtask build` does. Random numbers come from the system call itself.
-  env.RUSTFLAGS = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
+  # As `cargo xtask build` does. Random numbers come from the system call itself;
+  # unwind tables are shorter where they need not follow each push and pop.
+  env.RUSTFLAGS = toString [
+    "-C target-feature=+crt-static"
+    "-C force-frame-pointers=yes"
+    "--cfg getrandom_backend=\"linux_getrandom\""
+  ];
 
   # Its tests need a kernel with Landlock, which a builder may not have.
   doCheck = false;
