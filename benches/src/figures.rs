@@ -28,3 +28,14 @@ pub(crate) fn compare(what: &str, measure: &Figures, of: &str, reference: &Figur
         reference.as_secs_f64() * 1e6,
     );
 }
+
+/// Prints somebody else's measure beside a reference; there is no target.
+pub(crate) fn beside(what: &str, measure: &Figures, of: &str, reference: &Figures) {
+    let (measure, reference) = (measure.median(), reference.median());
+    println!(
+        "{what:<44} {:>9.1} us\n  {of:<42} {:>9.1} us   ratio {:.2}",
+        measure.as_secs_f64() * 1e6,
+        reference.as_secs_f64() * 1e6,
+        measure.as_secs_f64() / reference.as_secs_f64(),
+    );
+}

@@ -1,12 +1,13 @@
 use std::error::Error;
+use std::path::Path;
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ollie_exec::{Command, Companion, Litter, Report, Spawner};
 use ollie_sandbox::{Enforcement, HostView};
 use tokio::io::AsyncReadExt as _;
 
-use crate::figures::{Figures, compare};
+use crate::figures::{Figures, beside, compare};
 
 /// Sandboxed spawns beside plain ones, in this very process.
 pub(crate) struct Bench {
@@ -30,8 +31,8 @@ impl Bench {
         let unconfined = spawner
             .add_policy(&enforcement(&self.directory, true)?)
             .await?;
-        let (mut plain, mut sandboxed, mut yolo) =
-            (Figures::default(), Figures::default(), Figures::default());
+        let [mut plain, mut sandboxed, mut yolo, mut bubblewrap]: [Figures; 4] = Default::default();
+        let bwrap = Path::new(BWRAP).exists();
         for _ in 0..rounds {
             let start = Instant::now();
             let output = std::process::Command::new("/bin/true")
@@ -44,6 +45,9 @@ impl Bench {
                 one(&spawner, policy).await?;
                 figures.add(start.elapsed());
             }
+            if bwrap {
+                bubblewrap.add(in_bubblewrap()?);
+            }
         }
         let of = "plain spawn with pipes (std::process)";
         compare("spawn, everything on", &sandboxed, of, &plain, 1.25);
@@ -54,8 +58,31 @@ impl Bench {
             &plain,
             1.25,
         );
+        if bwrap {
+            beside(
+                "bwrap, namespaces and nothing else",
+                &bubblewrap,
+                of,
+                &plain,
+            );
+        }
         Ok(())
     }
+}
+
+/// Another sandbox, where it is installed, for comparison.
+const BWRAP: &str = "/usr/bin/bwrap";
+
+/// One spawn in namespaces of its own, with the host's files read-only.
+fn in_bubblewrap() -> Result<Duration, Box<dyn Error>> {
+    let start = Instant::now();
+    let output = std::process::Command::new(BWRAP)
+        .args(["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"])
+        .args(["--dev", "/dev", "--proc", "/proc", "/bin/true"])
+        .stdin(Stdio::null())
+        .output()?;
+    assert!(output.status.success(), "bwrap fails");
+    Ok(start.elapsed())
 }
 
 /// One call from the order to the confirmed end of its tree.
