@@ -72,7 +72,7 @@ for way in (OnTheHost(), OverSsh()):
         t.assertIn("policy trust", said)
 
     with subtest(f"{way.name}, trusted: it holds, and nothing else does"):
-        status, said = way.policy("trust")
+        status, said = way.policy("trust --yes")
         t.assertEqual(status, 0, said)
         t.assertEqual(readable(way)[0], ["data/file"])
 

@@ -22,7 +22,7 @@ fn reads_data(world: &World) -> Finished {
 }
 
 fn trust(world: &World) -> Finished {
-    world.ollie(["policy", "trust"]).run()
+    world.ollie(["policy", "trust", "--yes"]).run()
 }
 
 fn digest(world: &World) -> String {
@@ -245,4 +245,48 @@ fn control_characters_of_a_project_are_shown_and_not_sent() {
     world.write(FILE, "filesystem: { rw: [\"{HOME}/da\\e[2Jta\"] }\n");
     let end = reads_data(&world).failed();
     assert!(!end.stderr.contains(&0x1b), "{end}");
+}
+
+/// On a terminal of its own, which script(1) makes; what is typed is its
+/// standard input.
+fn trust_on_a_terminal(world: &World, typed: &str) -> Finished {
+    let command = format!("{}/bin/olliesrv policy trust", world.base().display());
+    world
+        .command("/usr/bin/script")
+        .args(["-qefc", &command, "/dev/null"])
+        .stdin(typed)
+        .run()
+}
+
+#[test]
+fn who_trusts_sees_what_it_comes_to_and_is_asked() {
+    if !std::path::Path::new("/usr/bin/script").exists() {
+        return ollie_tests::gap("the question of trust", "needs script(1)");
+    }
+    let world = asking();
+    for typed in ["n\n", "\n", "yess\n"] {
+        let end = trust_on_a_terminal(&world, typed).has_status(1);
+        // As written, and as it holds here.
+        assert!(end.out().contains("rw {HOME}/data"), "{end}");
+        let here = format!("rw {}", world.home().join("data").display());
+        assert!(end.out().contains(&here), "{end}");
+        assert!(end.out().contains("[y/N]"), "{end}");
+        let _ = reads_data(&world).failed();
+    }
+    let _ = trust_on_a_terminal(&world, "y\n").has_status(0);
+    assert_eq!(reads_data(&world).ok(), "data\n");
+    // There is nothing left to ask.
+    let end = trust_on_a_terminal(&world, "").has_status(0);
+    assert!(!end.out().contains("[y/N]"), "{end}");
+}
+
+#[test]
+fn without_a_terminal_nothing_is_trusted_that_nobody_named() {
+    let world = asking();
+    let digest = digest(&world);
+    let silent = world.ollie(["policy", "trust"]).stdin("y\n").run();
+    let _ = silent.has_status(2).says(&["--yes", &digest]);
+    let _ = reads_data(&world).failed();
+    let _ = world.ollie(["policy", "trust", &digest]).run().ok();
+    assert_eq!(reads_data(&world).ok(), "data\n");
 }

@@ -45,7 +45,8 @@ fn reads_data(devbox: &Devbox<'_>) -> Finished {
 fn policy(devbox: &Devbox<'_>, command: &str) -> Finished {
     let target = devbox.target();
     let words = ["policy", command, "--cwd", "project", "--on", &target];
-    devbox.ollie(words).run()
+    let yes = (command == "trust").then_some("--yes");
+    devbox.ollie(words).args(yes).run()
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn what_it_asks_for_it_has_once_it_is_trusted_there_and_not_before() {
     // Trust on this machine is none there.
     world.write("home/data/file", "data\n");
     world.write("home/project/.ollie-sandbox.yaml", ASKS);
-    let _ = world.ollie(["policy", "trust"]).run().ok();
+    let _ = world.ollie(["policy", "trust", "--yes"]).run().ok();
     let _ = reads_data(&devbox).failed();
 
     assert!(policy(&devbox, "trust").ok().contains("rw {HOME}/data"));

@@ -1,6 +1,6 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -123,13 +123,22 @@ impl Target {
             _ => Path::new("."),
         };
         // The umask and a default access control list apply to a new file.
+        let mut refused = None;
         let made = tempfile::Builder::new()
             .prefix(".ollie-")
-            .permissions(std::fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory);
+            .make_in(directory, |path| {
+                let mut options = File::options();
+                let made = options.read(true).write(true).create_new(true).open(path);
+                made.inspect_err(|error| refused = error.raw_os_error())
+            });
         let mut temporary = match made {
             Ok(temporary) => temporary,
-            Err(error) => return Ok(Err(Obstacle::of(error, "its directory takes no new file"))),
+            Err(error) => {
+                // Without the path that `tempfile` adds: nobody asked for that
+                // file, and a person would be told to allow it.
+                let error = refused.map_or(error, io::Error::from_raw_os_error);
+                return Ok(Err(Obstacle::of(error, "its directory takes no new file")));
+            }
         };
         let written = temporary
             .write_all(content)

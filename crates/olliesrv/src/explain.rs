@@ -59,8 +59,14 @@ pub(crate) fn explain(result: &ToolResult, verbose: bool, file: &Path) {
 
 fn sentence(denial: &Denial, profile: &str, file: &Path) -> String {
     let mut text = format!(
-        "the sandbox policy (profile {profile}) does not allow to {} {}",
-        denial.operation, denial.target
+        "the sandbox policy (profile {profile}) does not allow to {}{} {}",
+        denial.operation,
+        if denial.operation == "connect" {
+            " to"
+        } else {
+            ""
+        },
+        denial.target
     );
     if let Some(nearest) = &denial.nearest {
         text.push_str(&format!("; nearest rule: {nearest}"));
@@ -75,6 +81,10 @@ fn sentence(denial: &Denial, profile: &str, file: &Path) -> String {
             "\nollie:   to allow it, {how} {}:\nollie:   {line}",
             file.display()
         ));
+    }
+    if let Some(opens) = &denial.opens {
+        let that = if denial.allow.is_some() { "this " } else { "" };
+        text.push_str(&format!("\nollie:   {that}{opens}"));
     }
     text
 }

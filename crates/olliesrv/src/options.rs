@@ -352,9 +352,12 @@ pub(crate) struct ProjectOptions {
 pub(crate) struct TrustOptions {
     #[command(flatten)]
     pub(crate) project: ProjectOptions,
-    /// What the file's SHA-256 must be, for who has looked at it before
+    /// What the file's SHA-256 must be, for who has looked at it before; then nothing is asked
     #[arg(value_name = "SHA256")]
     pub(crate) digest: Option<String>,
+    /// Grant what it asks for, whatever that is, and do not ask
+    #[arg(long, conflicts_with = "digest")]
+    pub(crate) yes: bool,
 }
 
 /// Options of `policy check`.
@@ -372,10 +375,10 @@ pub(crate) struct CheckOptions {
 pub(crate) struct WhyOptions {
     #[command(flatten)]
     pub(crate) project: ProjectOptions,
-    /// read, write, create, remove, execute or connect
+    /// read, write, create, remove, execute, connect or bind
     #[arg(value_name = "OPERATION")]
     pub(crate) operation: String,
-    /// A file, directory or socket
+    /// A file, directory or socket; to connect or bind also a TCP address, HOST:PORT or :PORT
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 }

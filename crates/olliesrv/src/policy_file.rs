@@ -30,17 +30,55 @@ pub(crate) async fn trust(options: &TrustOptions) -> Result<u8, Error> {
     let place = place(&options.project, &project);
     let trusted = Trusted::at(&setup::own_paths()?);
     let resolved = project.record.resolved.as_deref().unwrap_or_default();
-    let mut text = if project.requests.is_empty() {
-        format!("it asks for nothing: {place}\n")
-    } else {
-        trusted.add(&project.key, resolved, &place)?;
-        format!("trusted, until the file or what it names changes: {place}\n")
-    };
+    if project.requests.is_empty() {
+        output::print(&printable(&format!("it asks for nothing: {place}\n")))?;
+        return Ok(0);
+    }
+    output::print(&printable(&format!("{place}\n{}", asked(&project))))?;
+    let known = project.record.standing == ProjectStanding::Trusted;
+    if !known && !options.yes && options.digest.is_none() && !agreed(&project.digest)? {
+        output::note("not trusted");
+        return Ok(1);
+    }
+    trusted.add(&project.key, resolved, &place)?;
+    output::print("trusted, until the file or what it names changes\n")?;
+    Ok(0)
+}
+
+/// What a project asks for, and what that comes to on its host.
+fn asked(project: &Decided) -> String {
+    let mut text = String::new();
     for request in &project.requests {
         text.push_str(&format!("  {request}\n"));
     }
-    output::print(&printable(&text))?;
-    Ok(0)
+    if !project.record.grants.is_empty() {
+        text.push_str("on its host now:\n");
+    }
+    for grant in &project.record.grants {
+        text.push_str(&format!("  {grant}\n"));
+    }
+    text
+}
+
+/// Asks the person. Where there is nobody to ask, whoever wrote the command has
+/// to have looked: nothing is granted because nothing was said.
+fn agreed(digest: &str) -> Result<bool, Error> {
+    use std::io::IsTerminal as _;
+
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(Error::Usage(format!(
+            "there is no terminal to ask on: look at what it asks for, and say \
+             `olliesrv policy trust {digest}`, or --yes for whatever it is"
+        )));
+    }
+    output::print("trust it? [y/N] ")?;
+    let mut answer = String::new();
+    let failed = |source| Error::Io {
+        action: "read the answer",
+        source,
+    };
+    std::io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }
 
 /// Prints what a project's file changes and whether that holds.
@@ -56,9 +94,7 @@ pub(crate) async fn diff(options: &ProjectOptions) -> Result<u8, Error> {
         ProjectStanding::Untrusted => "not trusted; what it takes away holds, and it asks for:\n",
         _ => "it asks for nothing; what it takes away holds\n",
     });
-    for request in &project.requests {
-        text.push_str(&format!("  {request}\n"));
-    }
+    text.push_str(&asked(&project));
     output::print(&printable(&text))?;
     Ok(0)
 }

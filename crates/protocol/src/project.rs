@@ -23,6 +23,10 @@ pub struct ProjectRecord {
     /// decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
+    /// Those rules as they hold on this host, `rw /home/u/data`, control
+    /// characters shown: what a person agrees to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
 }
 
 /// What became of a project's policy file.

@@ -67,6 +67,9 @@ pub struct Denial {
     /// `filesystem: { ro: ["{HOME}/.netrc"] }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
+    /// In words, what that line opens; or why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opens: Option<String>,
 }
 
 /// How a [`Denial`] is known.

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::HostView;
+use crate::kept::{FILES_IN_HOME, Kept};
 
 /// What keeps secrets, below HOME. `~/.config` is not a whole: programs keep
 /// plain settings there.
@@ -43,13 +44,16 @@ const STORES_ON_HOST: [&str; 5] = [
 
 const PASSWORDS: &str = "a place of passwords";
 
+/// What is told of a directory where shells look for programs.
+pub(crate) const ON_PATH: &str = "a directory on PATH";
+
 /// Where programs of the user's lie that a shell finds, also when it was not
 /// the one that started us.
 const PROGRAMS_IN_HOME: [&str; 4] = ["bin", ".local/bin", ".cargo/bin", "go/bin"];
 
 /// Trees that are not files but the machine. Root would own its disks in
 /// `/dev`.
-const MACHINE: [&str; 4] = ["/dev", "/proc", "/sys", "/boot"];
+pub(crate) const MACHINE: [&str; 4] = ["/dev", "/proc", "/sys", "/boot"];
 
 /// What may never lie inside a directory that tools get as a whole.
 #[derive(Debug)]
@@ -142,6 +146,20 @@ impl Guard {
                 None
             }
         })
+    }
+
+    /// What is to be spared when rules are proposed, those on PATH included.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        let programs = self.programs.iter().chain(&self.usual);
+        let programs = programs.map(|path| (path.clone(), ON_PATH));
+        let home = self.home.iter();
+        let files = home.flat_map(|home| FILES_IN_HOME.map(|(name, what)| (home.join(name), what)));
+        let all = self.kept.iter().cloned().chain(files).chain(programs);
+        all.map(|(path, what)| Kept {
+            path,
+            what: what.to_owned(),
+        })
+        .collect()
     }
 
     /// Directories on PATH, resolved.

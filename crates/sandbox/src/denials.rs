@@ -5,9 +5,10 @@ use std::path::Path;
 
 use ollie_protocol::{Denial, DenialSource};
 
+use crate::dialled::{self, Dialled};
 use crate::show::visible;
 use crate::stderr::{self, Complaint};
-use crate::{Operation, Policy, modebits};
+use crate::{Operation, Policy, Verdict, modebits};
 
 /// The most denials told for one call.
 const MAX_DENIALS: usize = 8;
@@ -43,6 +44,11 @@ impl Policy {
         let denials = &mut explained.denials;
         let mut unexplained = false;
         for at in (0..lines.len()).rev().take(MAX_LINES) {
+            if let Some(dialled) = dialled::read_at(&lines, at)
+                && self.blame_network(&dialled, denials)
+            {
+                continue;
+            }
             let Some(complaint) = stderr::read_at(&lines, at) else {
                 continue;
             };
@@ -66,6 +72,46 @@ impl Policy {
         explained
     }
 
+    /// Whether it was what the policy says of the network, which is then told.
+    fn blame_network(&self, dialled: &Dialled, denials: &mut Vec<Denial>) -> bool {
+        if !self.network.value.is_restricted() {
+            return false;
+        }
+        let denial = match dialled {
+            Dialled::Address(operation, address) => {
+                let verdict = self.why(*operation, Path::new(address));
+                if verdict.allowed {
+                    return false;
+                }
+                inferred(verdict)
+            }
+            Dialled::Name | Dialled::Something => {
+                let (target, opens) = match dialled {
+                    Dialled::Name => (
+                        "a server of names",
+                        "opens the network as a whole; names are resolved by UDP, which no list \
+                         of ports opens",
+                    ),
+                    _ => (
+                        "the network",
+                        "opens the network as a whole; `connect_tcp` and `bind_tcp` with ports \
+                         open less",
+                    ),
+                };
+                Denial {
+                    operation: Operation::Connect.word().to_owned(),
+                    target: target.to_owned(),
+                    source: DenialSource::Inferred,
+                    nearest: Some(self.network_rule()),
+                    allow: Some("network: { unrestricted: true }".to_owned()),
+                    opens: Some(opens.to_owned()),
+                }
+            }
+        };
+        tell(denial, denials);
+        true
+    }
+
     /// Whether it is known why something was refused: the policy, which is then
     /// told, or mode bits.
     fn blame(&self, guesses: &[Operation], path: &Path, denials: &mut Vec<Denial>) -> bool {
@@ -73,7 +119,7 @@ impl Policy {
             true => &[Operation::Connect],
             false => guesses,
         };
-        for operation in guesses {
+        for (number, operation) in guesses.iter().enumerate() {
             if *operation == Operation::Execute && !is_program(path) {
                 continue;
             }
@@ -90,20 +136,44 @@ impl Policy {
                 (_, false) => return is_there(&verdict.path),
                 (false, true) => {}
             }
-            let denial = Denial {
-                operation: operation.word().to_owned(),
-                target: visible(&verdict.path),
-                source: DenialSource::Inferred,
-                nearest: verdict.rule.map(|r| r.to_string()),
-                allow: verdict.allow,
-            };
-            let told = denials.iter().any(|d| d.target == denial.target);
-            if !told && denials.len() < MAX_DENIALS {
-                denials.push(denial);
+            let mut denial = inferred(verdict);
+            // Reading it is allowed, and the message does not say that anything
+            // else was tried. A line on a guess could be what a tool is after.
+            if number > 0 && *operation == Operation::Write {
+                denial.allow = None;
+                denial.opens = Some(format!(
+                    "Reading it is allowed; if it was to be written, `policy why write {}` says \
+                     what would allow that",
+                    denial.target
+                ));
             }
+            tell(denial, denials);
             return true;
         }
         false
+    }
+}
+
+fn inferred(verdict: Verdict) -> Denial {
+    let opens = match (verdict.opens, verdict.kept) {
+        (opens, None) => opens,
+        (Some(opens), Some(kept)) => Some(format!("{opens}; {kept}, which no profile grants")),
+        (None, Some(kept)) => Some(kept),
+    };
+    Denial {
+        operation: verdict.operation.word().to_owned(),
+        target: visible(&verdict.path),
+        source: DenialSource::Inferred,
+        nearest: verdict.rule,
+        allow: verdict.allow,
+        opens,
+    }
+}
+
+fn tell(denial: Denial, denials: &mut Vec<Denial>) {
+    let told = denials.iter().any(|d| d.target == denial.target);
+    if !told && denials.len() < MAX_DENIALS {
+        denials.push(denial);
     }
 }
 
@@ -121,6 +191,7 @@ fn guesses(complaint: &Complaint, argv: &[impl AsRef<OsStr>], path: &str) -> &'s
         Some(Operation::Execute) => &[Operation::Execute, Operation::Read],
         Some(Operation::Read) => &[Operation::Read],
         Some(Operation::Connect) => &[Operation::Connect],
+        Some(Operation::Bind) => &[Operation::Bind],
         // A shell names a file in the same words when it cannot write to it
         // and when it is no program. Only a redirection writes.
         None if complaint.by_shell && redirects(argv, path) => &[Operation::Write],

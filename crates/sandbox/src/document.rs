@@ -54,6 +54,7 @@ impl Document {
                 file: Some(option.to_owned()),
                 line: None,
             },
+            made_for: None,
         });
         self
     }

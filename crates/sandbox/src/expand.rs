@@ -98,6 +98,7 @@ impl Layered {
             skipped: work.skipped,
             notes: work.notes,
             identity: view.identity.cloned(),
+            kept: work.guard.kept(),
         })
     }
 }

@@ -22,6 +22,10 @@ pub struct Rule {
     pub path: String,
     /// Who says so.
     pub origin: Origin,
+    /// It is a cache of this program, and a directory that is made for it
+    /// ([`Layered::make_caches`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_for: Option<String>,
 }
 
 /// A value and who set it.

@@ -22,15 +22,18 @@
 //! of them can stop.
 
 mod access;
+mod caches;
 mod cwd;
 mod denials;
 mod detect;
+mod dialled;
 mod document;
 mod environment;
 mod error;
 mod expand;
 mod grant;
 mod host;
+mod kept;
 mod layered;
 mod limits;
 mod modebits;

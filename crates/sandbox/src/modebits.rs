@@ -23,7 +23,7 @@ pub(crate) fn allow(who: &Identity, operation: Operation, path: &Path) -> bool {
         matches!(parent, Some(Ok(meta)) if has(who, &meta, 0o3))
     };
     match (operation, std::fs::metadata(path)) {
-        (Operation::Create | Operation::Remove, _) => parent_writable(),
+        (Operation::Create | Operation::Remove | Operation::Bind, _) => parent_writable(),
         (Operation::Write, Err(_)) => parent_writable(),
         (_, Err(_)) => false,
         (Operation::Read, Ok(meta)) => has(who, &meta, 0o4),

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::kept::Kept;
 use crate::{Grant, Identity, Limits, Network, Origin, Sourced};
 
 /// A policy as it holds on one host, for one working directory.
@@ -27,6 +28,9 @@ pub struct Policy {
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) notes: Vec<String>,
     pub(crate) identity: Option<Identity>,
+    /// What no rule is proposed for together with something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kept: Vec<Kept>,
 }
 
 /// A directory, in a form that JSON can hold.

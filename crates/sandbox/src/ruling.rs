@@ -7,6 +7,7 @@ use ollie_protocol::{ProjectStanding, auth};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::show::visible;
 use crate::{Document, Error, HostView, Layer, Layered, Policy};
 
 /// What the person's side says about a project's file. It alone reads YAML and
@@ -43,6 +44,8 @@ pub struct Decided {
     /// SHA-256 of all that the file would add here, as 64 hexadecimal digits.
     /// Another link in the way is another number.
     pub resolved: String,
+    /// The same as a person reads it: `rw /home/u/data`.
+    pub grants: Vec<String>,
 }
 
 impl Layered {
@@ -58,7 +61,10 @@ impl Layered {
         // Also where it is not trusted: what is wrong with it is told now and
         // not after the person has agreed.
         let wide = base.clone().trusting(&ruling.document)?.expand(view)?;
-        let resolved = digest(&wide.added_by(Layer::Project));
+        let added = wide.added_by(Layer::Project);
+        let resolved = digest(&added);
+        let shown = |(access, path): &(String, PathBuf)| format!("{access} {}", visible(path));
+        let grants = added.iter().map(shown).collect();
         let trusted = match &ruling.trust {
             Trust::Whole => true,
             Trust::Resolved(known) => known.contains(&resolved),
@@ -76,6 +82,7 @@ impl Layered {
             policy,
             standing,
             resolved,
+            grants,
         })
     }
 }

@@ -27,7 +27,7 @@ const REFUSALS: [&str; 7] = [
 ];
 
 /// Words that tell what was tried, the more telling ones first.
-const VERBS: [(&str, Operation); 26] = [
+const VERBS: [(&str, Operation); 27] = [
     ("cannot create directory", Operation::Create),
     ("cannot create symbolic", Operation::Create),
     ("cannot create hard", Operation::Create),
@@ -42,6 +42,7 @@ const VERBS: [(&str, Operation); 26] = [
     ("cannot touch", Operation::Write),
     ("for writing", Operation::Write),
     ("failed to write", Operation::Write),
+    ("cannot write", Operation::Write),
     ("mkdir", Operation::Create),
     ("cannot make", Operation::Create),
     ("cannot remove", Operation::Remove),
@@ -60,6 +61,25 @@ const VERBS: [(&str, Operation); 26] = [
 /// The most paths taken from one line.
 const MAX_PATHS: usize = 4;
 
+/// Programs that do nothing but read what they complain about.
+const READERS: [&str; 15] = [
+    "cat",
+    "head",
+    "tail",
+    "less",
+    "more",
+    "ls",
+    "dir",
+    "grep",
+    "egrep",
+    "wc",
+    "od",
+    "du",
+    "file",
+    "sha256sum",
+    "md5sum",
+];
+
 /// Reads one line; `None` when it is no refusal.
 pub(crate) fn read(line: &str) -> Option<Complaint> {
     let lower = line.to_ascii_lowercase();
@@ -69,9 +89,14 @@ pub(crate) fn read(line: &str) -> Option<Complaint> {
     let first = line.split(':').next().unwrap_or_default();
     let name = first.rsplit('/').next().unwrap_or_default();
     let only_writes = ["tee", "touch", "truncate"].contains(&name);
+    let only = match (only_writes, READERS.contains(&name)) {
+        (true, _) => Some(Operation::Write),
+        (_, true) => Some(Operation::Read),
+        _ => None,
+    };
     Some(Complaint {
         paths: paths(line),
-        tried: verb(line).or(only_writes.then_some(Operation::Write)),
+        tried: verb(line).or(only),
         by_shell: ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name),
     })
 }
@@ -165,6 +190,7 @@ fn bare(line: &str) -> Vec<String> {
         if part.contains(['\'', '"', '`', '\u{2018}']) || part.is_empty() {
             continue;
         }
+        let part = without_reason(part);
         let words = || part.split_whitespace().rev();
         if part.starts_with(['/', '.', '~']) {
             found.push(part.to_owned());
@@ -178,6 +204,18 @@ fn bare(line: &str) -> Vec<String> {
     found
 }
 
+/// Java puts the reason behind the path: `/a/b (Permission denied)`.
+fn without_reason(part: &str) -> &str {
+    let is_reason = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        REFUSALS.iter().any(|refusal| lower.starts_with(refusal))
+    };
+    match part.rsplit_once(" (") {
+        Some((path, reason)) if is_reason(reason) => path,
+        _ => part,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,7 +223,11 @@ mod tests {
     #[test]
     fn differently_shaped_programs_are_understood() {
         for (line, path, tried) in [
-            ("cat: /h/.ssh/id: Permission denied", "/h/.ssh/id", None),
+            (
+                "cat: /h/.ssh/id: Permission denied",
+                "/h/.ssh/id",
+                Some(Operation::Read),
+            ),
             (
                 "sh: 1: cannot create /h/x: Permission denied",
                 "/h/x",
@@ -228,6 +270,11 @@ mod tests {
                 Some(Operation::Create),
             ),
             ("open /h/go.mod: permission denied", "/h/go.mod", None),
+            (
+                "java.io.FileNotFoundException: /h/a (1).txt (Permission denied)",
+                "/h/a (1).txt",
+                None,
+            ),
             (
                 "Error: EACCES: permission denied, open '/h/x.js'",
                 "/h/x.js",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::Place;
 use crate::show::visible;
-use crate::{Grant, Policy};
+use crate::{Grant, Network, Policy};
 
 /// What a process wants to do with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,19 +22,22 @@ pub enum Operation {
     Remove,
     /// Execute a file.
     Execute,
-    /// Connect to a pathname Unix socket.
+    /// Connect to a pathname Unix socket, or by TCP.
     Connect,
+    /// Make a pathname Unix socket, or listen by TCP.
+    Bind,
 }
 
 impl Operation {
     /// Every operation, for a command line's help.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Read,
         Self::Write,
         Self::Create,
         Self::Remove,
         Self::Execute,
         Self::Connect,
+        Self::Bind,
     ];
 
     /// The word for it.
@@ -47,6 +50,7 @@ impl Operation {
             Self::Remove => "remove",
             Self::Execute => "execute",
             Self::Connect => "connect",
+            Self::Bind => "bind",
         }
     }
 
@@ -66,33 +70,59 @@ pub struct Verdict {
     pub allowed: bool,
     /// What was asked.
     pub operation: Operation,
-    /// The path, links resolved as far as it exists.
+    /// The path, links resolved as far as it exists; for TCP the address as it
+    /// was asked.
     #[serde(with = "crate::octets_path")]
     pub path: PathBuf,
-    /// The rule that allows it, or the one that comes nearest.
-    pub rule: Option<Grant>,
+    /// The rule that allows it, or the one that comes nearest, with its origin.
+    pub rule: Option<String>,
+    /// That it is or lies in a place of keys, passwords or ollie's own, in
+    /// words. No profile grants those.
+    pub kept: Option<String>,
     /// The line of a policy file that would allow it. Absent when it is
-    /// allowed, and where the line would give away the whole home directory.
+    /// allowed, and where the line would give away far more.
     pub allow: Option<String>,
+    /// In words, what that line opens; or why none is proposed.
+    pub opens: Option<String>,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.operation.word(), visible(&self.path))?;
         match (self.allowed, &self.rule) {
-            (true, Some(rule)) => write!(f, " is allowed by {rule}"),
-            (true, None) => write!(f, " is allowed"),
-            (false, rule) => {
-                write!(f, " is not allowed by the policy")?;
-                match rule {
-                    Some(rule) => write!(f, "; the nearest rule is {rule}")?,
-                    None => write!(f, "; no rule comes near")?,
-                }
-                match &self.allow {
-                    Some(line) => write!(f, ". To allow it: {line}"),
-                    None => Ok(()),
-                }
-            }
+            (true, Some(rule)) => return write!(f, " is allowed by {rule}"),
+            (true, None) => return write!(f, " is allowed"),
+            (false, Some(rule)) => write!(
+                f,
+                " is not allowed by the policy: no rule grants it; the nearest rule is {rule}"
+            )?,
+            (false, None) => write!(
+                f,
+                " is not allowed by the policy: no rule grants it, and none comes near"
+            )?,
+        }
+        if let Some(kept) = &self.kept {
+            write!(f, "; {kept}, which no profile grants")?;
+        }
+        match (&self.allow, &self.opens) {
+            (Some(line), Some(opens)) => write!(f, ". To allow it: {line} ({opens})"),
+            (Some(line), None) => write!(f, ". To allow it: {line}"),
+            (None, Some(opens)) => write!(f, ". {opens}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl Verdict {
+    fn allowed(operation: Operation, path: PathBuf, rule: String) -> Self {
+        Self {
+            allowed: true,
+            operation,
+            path,
+            rule: Some(rule),
+            kept: None,
+            allow: None,
+            opens: None,
         }
     }
 }
@@ -100,14 +130,21 @@ impl fmt::Display for Verdict {
 impl Policy {
     /// Whether the policy allows `operation` on `path`, and which rule says so.
     ///
+    /// To connect or bind, what has no `/` and ends with `:PORT` is a TCP address
+    /// (`host:443`, `:8080`, `[::1]:80`); of it only the port decides. All else
+    /// is a path.
+    ///
     /// A relative path is one in the working directory. Links are followed,
     /// as the kernel does for everything but [`Operation::Remove`] and
     /// [`Operation::Create`] on the last component.
     #[must_use]
     pub fn why(&self, operation: Operation, path: &Path) -> Verdict {
+        if let Some(port) = port(operation, path) {
+            return self.why_tcp(operation, path, port);
+        }
         let path = self.cwd.join(path);
         let path = match operation {
-            Operation::Create | Operation::Remove => resolve_parent(&path),
+            Operation::Create | Operation::Remove | Operation::Bind => resolve_parent(&path),
             _ => resolve(&path),
         };
         if operation == Operation::Connect {
@@ -116,7 +153,7 @@ impl Policy {
         // A file is made and removed in its directory, so that is what a rule
         // must allow; a rule on the file itself binds what is there now.
         let acts_on_directory = match operation {
-            Operation::Create | Operation::Remove => true,
+            Operation::Create | Operation::Remove | Operation::Bind => true,
             Operation::Write => std::fs::symlink_metadata(&path).is_err(),
             _ => false,
         };
@@ -126,19 +163,24 @@ impl Policy {
         };
         let enough = |g: &&Grant| match operation {
             Operation::Read | Operation::Connect => true,
-            Operation::Write | Operation::Create | Operation::Remove => g.access.writes(),
+            Operation::Write | Operation::Create | Operation::Remove | Operation::Bind => {
+                g.access.writes()
+            }
             Operation::Execute => g.access.executes(),
         };
         let covering = self.grants.iter().filter(|g| g.covers(place));
         let decisive = covering.filter(enough).max_by_key(|g| depth(&g.path));
+        if let Some(rule) = decisive {
+            return Verdict::allowed(operation, path, rule.to_string());
+        }
+        let (allow, opens) = self.line_for(operation, place, &path);
         Verdict {
-            allowed: decisive.is_some(),
+            allowed: false,
             operation,
-            rule: decisive.or_else(|| self.nearest(place)).cloned(),
-            allow: decisive
-                .is_none()
-                .then(|| self.line_for(operation, place))
-                .flatten(),
+            rule: self.nearest(place).map(ToString::to_string),
+            kept: self.kept_around(&path),
+            allow,
+            opens: Some(opens),
             path,
         }
     }
@@ -150,23 +192,66 @@ impl Policy {
             .iter()
             .find(|g| g.access.writes() && g.covers(&path));
         let rule = match listed {
-            Some(socket) => Some(Grant {
-                access: crate::Access::Rw,
-                path: socket.path.clone(),
-                written: socket.written.clone(),
-                origin: socket.origin.clone(),
-            }),
-            None => written.cloned(),
+            Some(socket) => Some(format!(
+                "unix_sockets {} ({})",
+                visible(Path::new(&socket.written)),
+                socket.origin
+            )),
+            None => written.map(ToString::to_string),
         };
+        if let Some(rule) = rule {
+            return Verdict::allowed(Operation::Connect, path, rule);
+        }
+        let opens = "opens all that whoever answers there does for whoever asks".to_owned();
         Verdict {
-            allowed: rule.is_some(),
+            allowed: false,
             operation: Operation::Connect,
-            allow: rule
-                .is_none()
-                .then(|| format!("unix_sockets: [{}]", self.spell(&path))),
-            rule: rule.or_else(|| self.nearest(&path).cloned()),
+            rule: self.nearest(&path).map(ToString::to_string),
+            kept: self.kept_around(&path),
+            allow: Some(format!("unix_sockets: [{}]", self.spell(&path))),
+            opens: Some(opens),
             path,
         }
+    }
+
+    fn why_tcp(&self, operation: Operation, address: &Path, port: u16) -> Verdict {
+        let binds = operation == Operation::Bind;
+        let (mut connect, mut bind) = match &self.network.value {
+            Network::Tcp { connect, bind } => (connect.clone(), bind.clone()),
+            _ => Default::default(),
+        };
+        let listed = if binds { &mut bind } else { &mut connect };
+        let allowed = !self.network.value.is_restricted() || !listed.insert(port);
+        let rule = self.network_rule();
+        if allowed {
+            return Verdict::allowed(operation, address.to_owned(), rule);
+        }
+        let lists = [("connect_tcp", connect), ("bind_tcp", bind)];
+        let lists = lists.iter().filter(|(_, ports)| !ports.is_empty());
+        let lists: Vec<_> = lists
+            .map(|(key, ports)| {
+                let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+                format!("{key}: [{}]", ports.join(", "))
+            })
+            .collect();
+        let opens = match binds {
+            true => format!("lets tools listen on TCP port {port}"),
+            false => format!("opens TCP port {port} of every host"),
+        };
+        Verdict {
+            allowed,
+            operation,
+            path: address.to_owned(),
+            rule: Some(rule),
+            kept: None,
+            allow: Some(format!("network: {{ {} }}", lists.join(", "))),
+            opens: Some(opens),
+        }
+    }
+
+    /// What the policy says of the network, with its origin.
+    pub(crate) fn network_rule(&self) -> String {
+        format!("network {} ({})", self.network.value, self.network.origin)
     }
 
     /// The rule that comes nearest: one that covers the path and gives too
@@ -184,29 +269,53 @@ impl Policy {
             .map(|(_, _, g)| g)
     }
 
-    fn line_for(&self, operation: Operation, place: &Path) -> Option<String> {
+    /// The narrowest line that allows `operation` on `path`, for which a rule
+    /// must be on `place`, and what it opens; or why there is none.
+    fn line_for(
+        &self,
+        operation: Operation,
+        place: &Path,
+        path: &Path,
+    ) -> (Option<String>, String) {
         let executes = |p: &Path| {
             self.grants
                 .iter()
                 .any(|g| g.access.executes() && g.covers(p))
         };
         let writes = |p: &Path| self.grants.iter().any(|g| g.access.writes() && g.covers(p));
-        let word = match operation {
-            Operation::Read => "ro",
-            Operation::Execute if writes(place) => "rwx",
-            Operation::Execute => "rox",
-            _ if executes(place) => "rwx",
-            _ => "rw",
+        let (word, what) = match operation {
+            Operation::Read => ("ro", "reading"),
+            Operation::Execute if writes(place) => ("rwx", "executing"),
+            Operation::Execute => ("rox", "executing"),
+            _ if executes(place) => ("rwx", "writing"),
+            _ => ("rw", "writing"),
         };
         // A rule on what does not exist is skipped, so the line names the
         // directory that does.
-        let existing = place.ancestors().find(|p| p.exists())?;
-        let too_much = existing.parent().is_none()
-            || self
-                .home
-                .as_ref()
-                .is_some_and(|h| h.0.starts_with(existing));
-        (!too_much).then(|| format!("filesystem: {{ {word}: [{}] }}", self.spell(existing)))
+        let existing = place.ancestors().find(|p| p.exists()).unwrap_or(place);
+        let is_new = operation == Operation::Write && place != path;
+        let alone = match is_new {
+            true => "; make the file first, and a rule on it alone is enough to write to it",
+            false => "",
+        };
+        if !existing.is_dir() {
+            let line = format!("filesystem: {{ {word}: [{}] }}", self.spell(existing));
+            return (Some(line), format!("opens {what} of this file alone"));
+        }
+        let shown = visible(existing);
+        match self.too_much(existing, word.starts_with("rw")) {
+            Some(reason) => (
+                None,
+                format!("No rule is proposed, for it would open {shown}, and {reason}{alone}"),
+            ),
+            None => (
+                Some(format!(
+                    "filesystem: {{ {word}: [{}] }}",
+                    self.spell(existing)
+                )),
+                format!("opens {what} of all below {shown}{alone}"),
+            ),
+        }
     }
 
     /// A path as a policy file writes it. YAML reads a JSON string.
@@ -221,6 +330,14 @@ impl Policy {
         };
         serde_json::Value::String(text).to_string()
     }
+}
+
+/// The port, if this is about a TCP address.
+fn port(operation: Operation, target: &Path) -> Option<u16> {
+    let text = target.to_str().filter(|text| !text.contains('/'))?;
+    let dials = matches!(operation, Operation::Connect | Operation::Bind);
+    let (_, port) = text.rsplit_once(':').filter(|_| dials)?;
+    port.parse().ok()
 }
 
 fn depth(path: &Path) -> usize {

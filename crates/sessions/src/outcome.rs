@@ -62,5 +62,9 @@ fn denied(denial: &Denial) -> String {
     if let Some(line) = &denial.allow {
         text.push_str(&format!("; the person can allow it: {line}"));
     }
+    if let Some(opens) = &denial.opens {
+        let that = if denial.allow.is_some() { "this " } else { "" };
+        text.push_str(&format!("; {that}{opens}"));
+    }
     text
 }

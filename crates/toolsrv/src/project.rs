@@ -79,12 +79,13 @@ impl Project {
         self.record.get().cloned().unwrap_or(ProjectRecord {
             standing: ProjectStanding::Awaited,
             resolved: None,
+            grants: Vec::new(),
         })
     }
 
-    fn set(&self, standing: ProjectStanding, resolved: Option<String>) {
-        // It is set by whoever holds the layers, once.
-        let _ = self.record.set(ProjectRecord { standing, resolved });
+    /// It is set by whoever holds the layers, once.
+    fn set(&self, record: ProjectRecord) {
+        let _ = self.record.set(record);
     }
 }
 
@@ -107,9 +108,16 @@ impl Session {
             Some(_) => (layered.project_read(), ProjectStanding::Absent),
             None => (layered, ProjectStanding::NotRead),
         };
-        let policy = self.ground().viewed(|view| layered.expand(view));
+        let policy = self.ground().viewed(|view| {
+            layered.make_caches(view);
+            layered.expand(view)
+        });
         self.settle(policy.map_err(Error::Policy)?).await?;
-        self.project.set(standing, None);
+        self.project.set(ProjectRecord {
+            standing,
+            resolved: None,
+            grants: Vec::new(),
+        });
         Ok(None)
     }
 
@@ -125,10 +133,17 @@ impl Session {
         let refused = |error: Error| Refusal::new(error.chain());
         let decided = self
             .ground()
-            .viewed(|view| layered.clone().decide(&ruling, view))
+            .viewed(|view| {
+                layered.make_caches(view);
+                layered.clone().decide(&ruling, view)
+            })
             .map_err(|error| refused(Error::Policy(error)))?;
         self.settle(decided.policy).await.map_err(refused)?;
-        self.project.set(decided.standing, Some(decided.resolved));
+        self.project.set(ProjectRecord {
+            standing: decided.standing,
+            resolved: Some(decided.resolved),
+            grants: decided.grants,
+        });
         *waiting = None;
         Ok(())
     }

@@ -11,6 +11,7 @@
 )]
 
 mod must_work;
+mod names;
 mod over_ssh;
 mod place;
 mod table;
@@ -54,7 +55,7 @@ fn what_changes_while_it_is_connected_reaches_no_server() {
     for user in User::each("races, as root") {
         let place = Place::new(user);
         for code in [
-            "$E rewrite own.sock $OUT/docker.sock 20000",
+            "$E rewrite own.sock $OUT/docker.sock 100000",
             "$E swap $OUT/docker.sock 20000",
             "$E swap-link . $OUT/docker.sock 20000",
         ] {

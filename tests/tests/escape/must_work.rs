@@ -5,7 +5,7 @@ use ollie_tests::{User, gap};
 use crate::place::Place;
 
 /// What it is, the program it needs beside a shell, and the code.
-const WORK: &[(&str, &str, &str)] = &[
+pub(crate) const WORK: &[(&str, &str, &str)] = &[
     (
         "devices, pipes and here documents",
         "bash",
@@ -200,7 +200,7 @@ fn who_connects_for_a_tool_has_no_capability() {
     assert_eq!(end.ok(), "CapEff:\t0000000000000000\n");
 }
 
-fn there(program: &str) -> bool {
+pub(crate) fn there(program: &str) -> bool {
     // The directories that a world has on its PATH.
     [
         "/usr/local/sbin",

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use ollie_tests::{Devbox, Finished, Running, User, World};
 
+use crate::must_work::WORK;
 use crate::place::{SECRETS, find_socket};
 use ollie_tests::attempts::{Need, ROWS, Row, Who};
 
@@ -25,7 +26,7 @@ struct There<'w> {
     user: User,
     target: String,
     names: String,
-    _docker: UnixListener,
+    docker: UnixListener,
     _abstract: UnixListener,
     _tcp: std::net::TcpListener,
     _sibling: Running,
@@ -54,6 +55,48 @@ fn each_attempt_fails_on_another_host_as_well() {
         }
     }
     assert!(problems.is_empty(), "{problems}");
+}
+
+/// What changes between a look and the call reaches no server there either, and
+/// what must work does.
+#[test]
+fn races_are_lost_and_ordinary_work_works_on_another_host() {
+    let Some(world) = World::with_ssh("ordinary work over ssh") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let there = There::new(&world, &devbox, User::Ordinary(devbox.uid()));
+    let programs = ["/home/ollie-escape", "/home/become-root"].map(PathBuf::from);
+    world.write(
+        "home/.config/ollie/sandbox.yaml",
+        crate::place::policy(&programs, Need::Default),
+    );
+    there.docker.set_nonblocking(true).unwrap();
+    let visitors = || std::iter::from_fn(|| there.docker.accept().ok()).count();
+    for code in [
+        "$E rewrite own.sock $OUT/docker.sock 20000",
+        "$E swap $OUT/docker.sock 20000",
+        "$E swap-link . $OUT/docker.sock 20000",
+    ] {
+        let _ = there.run(&[], &format!("rm -rf ./*; {code}")).ok();
+        assert_eq!(visitors(), 0, "{code}");
+    }
+    // They would be seen.
+    let _ = there
+        .run(&["--yolo"], "$E unix stream $OUT/docker.sock")
+        .ok();
+    assert_eq!(visitors(), 1);
+    let mut problems = Vec::new();
+    for (what, program, code) in WORK {
+        if !crate::must_work::there(program) {
+            continue;
+        }
+        let end = there.run(&[], &format!("rm -rf ./* && {code}"));
+        if end.status != 0 {
+            problems.push(format!("{what}: {end}"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 impl<'w> There<'w> {
@@ -117,7 +160,7 @@ impl<'w> There<'w> {
             user,
             target,
             names,
-            _docker: docker,
+            docker,
             _abstract: UnixListener::bind_addr(&address).unwrap(),
             _tcp: tcp,
             _sibling: sibling,

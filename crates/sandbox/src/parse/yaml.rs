@@ -1,5 +1,7 @@
 //! The shape of a policy file.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -50,6 +52,7 @@ impl Source {
 #[serde(deny_unknown_fields)]
 struct File {
     filesystem: Option<Filesystem>,
+    caches: Option<BTreeMap<String, Vec<Spanned<String>>>>,
     network: Option<Spanned<Net>>,
     unix_sockets: Option<Vec<Spanned<String>>>,
     env: Option<Vec<Spanned<String>>>,
@@ -172,7 +175,11 @@ impl File {
             None => Dropped::default(),
         };
         Ok(Document {
-            filesystem: rules(self.filesystem.unwrap_or_default(), source)?,
+            filesystem: rules(
+                self.filesystem.unwrap_or_default(),
+                self.caches.unwrap_or_default(),
+                source,
+            )?,
             network: self.network.map(|n| network(n, source)).transpose()?,
             unix_sockets: sourced(self.unix_sockets, source),
             env: names(self.env, source)?,
@@ -213,29 +220,57 @@ fn names(
     Ok(sourced(list, source))
 }
 
-fn rules(filesystem: Filesystem, source: &Source) -> Result<Vec<Rule>, Error> {
+fn rules(
+    filesystem: Filesystem,
+    caches: BTreeMap<String, Vec<Spanned<String>>>,
+    source: &Source,
+) -> Result<Vec<Rule>, Error> {
     let lists = [filesystem.ro, filesystem.rox, filesystem.rw, filesystem.rwx];
     let mut rules = Vec::new();
     for (access, list) in Access::ALL.into_iter().zip(lists) {
         for path in list.unwrap_or_default() {
-            let text = path.value.as_str();
-            if text.starts_with('~') {
-                return Err(source.wrong(path.referenced, "`~` is not expanded; write {HOME}"));
-            }
-            if !text.starts_with(['/', '{']) {
-                let message = format!(
-                    "`{text}` is not absolute; write {{CWD}}/... for a path in the project"
-                );
+            rules.push(rule(access, path, None, source)?);
+        }
+    }
+    for (program, list) in caches {
+        for path in list {
+            // It lies where tools write, and nothing of a person's home is made
+            // because of it.
+            if source.layer == Layer::Project {
+                let message = "a project file makes no directories; list it under `rwx`";
                 return Err(source.wrong(path.referenced, message));
             }
-            rules.push(Rule {
-                access,
-                origin: source.origin(path.referenced.line()),
-                path: path.value,
-            });
+            if program.is_empty() || program.contains('/') {
+                let message = format!("`{program}` is no name of a program on PATH");
+                return Err(source.wrong(path.referenced, message));
+            }
+            rules.push(rule(Access::Rwx, path, Some(&program), source)?);
         }
     }
     Ok(rules)
+}
+
+fn rule(
+    access: Access,
+    path: Spanned<String>,
+    made_for: Option<&String>,
+    source: &Source,
+) -> Result<Rule, Error> {
+    let text = path.value.as_str();
+    if text.starts_with('~') {
+        return Err(source.wrong(path.referenced, "`~` is not expanded; write {HOME}"));
+    }
+    if !text.starts_with(['/', '{']) {
+        let message =
+            format!("`{text}` is not absolute; write {{CWD}}/... for a path in the project");
+        return Err(source.wrong(path.referenced, message));
+    }
+    Ok(Rule {
+        access,
+        origin: source.origin(path.referenced.line()),
+        path: path.value,
+        made_for: made_for.cloned(),
+    })
 }
 
 fn network(net: Spanned<Net>, source: &Source) -> Result<Sourced<Network>, Error> {
