@@ -1,6 +1,7 @@
 //! The person's own policy files, `sandbox.yaml` and what is given to `policy
 //! check`, and `config.yaml`, which names a profile: whatever they are, an
 //! error with its place, in bounded time and memory, and nothing runs.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -117,8 +118,11 @@ fn refused(end: &Finished, what: &str, file: &str, place: Option<&str>) {
     }
 }
 
+/// Puts something at a path.
+type Maker = fn(&Path);
+
 /// What is no file of text. It is put at a path, and removed again.
-fn wrong_files() -> Vec<(&'static str, fn(&Path))> {
+fn wrong_files() -> Vec<(&'static str, Maker)> {
     vec![
         ("a gigabyte", |path| {
             let file = std::fs::File::create(path).unwrap();
@@ -129,13 +133,17 @@ fn wrong_files() -> Vec<(&'static str, fn(&Path))> {
             assert!(made.unwrap().success());
             std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
         }),
-        ("a link to itself", |path| symlink(path, path).unwrap()),
-        ("a link to zeros without an end", |path| {
-            symlink("/dev/zero", path).unwrap()
+        ("a link to itself", |path| {
+            symlink(path, path).unwrap();
         }),
-        ("a directory", |path| std::fs::create_dir(path).unwrap()),
+        ("a link to zeros without an end", |path| {
+            symlink("/dev/zero", path).unwrap();
+        }),
+        ("a directory", |path| {
+            std::fs::create_dir(path).unwrap();
+        }),
         ("bytes that are no text", |path| {
-            std::fs::write(path, [0xff; 100]).unwrap()
+            std::fs::write(path, [0xff; 100]).unwrap();
         }),
     ]
 }
