@@ -45,6 +45,7 @@ pub struct Devbox<'w> {
 #[derive(Debug)]
 pub struct DevboxBuilder<'w> {
     world: &'w World,
+    name: String,
     shell: String,
     home: String,
     config: String,
@@ -75,6 +76,7 @@ impl World {
         self.share_packed();
         DevboxBuilder {
             world: self,
+            name: "devbox".to_owned(),
             shell: "/bin/dash".to_owned(),
             home: "/home/dev".to_owned(),
             config: String::new(),
@@ -103,6 +105,14 @@ impl World {
 }
 
 impl<'w> DevboxBuilder<'w> {
+    /// Another name than `devbox`, for one more host in the same world. Their
+    /// accounts have one number, so processes are those of all of them.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// The login shell, a program of this machine.
     #[must_use]
     pub fn shell(mut self, program: &str) -> Self {
@@ -154,7 +164,7 @@ impl<'w> DevboxBuilder<'w> {
     /// If sshd does not answer in time.
     #[must_use]
     pub fn start(self) -> Devbox<'w> {
-        let place = self.world.base().join("devbox");
+        let place = self.world.base().join(&self.name);
         let User::Ordinary(uid) = User::ordinary() else {
             unreachable!("an ordinary user is never root")
         };
@@ -433,6 +443,18 @@ impl Devbox<'_> {
             write(&file, &format!("{known}[127.0.0.1]:{port} {key}"), 0o600);
         }
         format!("dev@127.0.0.1:{port}")
+    }
+
+    /// Lets the client of this host reach another one as well.
+    pub fn knows(&self, other: &Devbox<'_>) {
+        let file = self.place.join("known_hosts");
+        let both = [&file, &other.place.join("known_hosts")]
+            .map(|file| must(std::fs::read_to_string(file), "read known_hosts"));
+        write(&file, &both.concat(), 0o600);
+        let config = self.place.join("ssh_config");
+        let text = must(std::fs::read_to_string(&config), "read ssh_config");
+        let key = format!("  IdentityFile {}/key\n", other.place.display());
+        write(&config, &(text + &key), 0o600);
     }
 
     /// Removes every installed toolsrv.

@@ -289,7 +289,7 @@ fn a_directory_of_another_user_in_the_way_is_not_used() {
         .hook(
             "for d in /var/tmp /dev/shm; do mkdir $d/ollie-$(id -u dev)\n\
              chmod 755 $d/ollie-$(id -u dev); done\n\
-             chown 12345 /var/tmp/ollie-$(id -u dev)\n\
+             chown 12345 /var/tmp/ollie-$(id -u dev); chmod 1777 /var/tmp/ollie-$(id -u dev)\n\
              ln -s /home /tmp/ollie-link",
         )
         .start();
@@ -297,7 +297,11 @@ fn a_directory_of_another_user_in_the_way_is_not_used() {
         .ollie(["exec", "--verbose", &devbox.target(), "--", "id", "-un"])
         .run()
         .has_status(0)
-        .says(&["not in /var/tmp/ollie-", "not in /dev/shm/ollie-"]);
+        .says(&[
+            "not in /var/tmp/ollie-",
+            "a part of it belongs to another user: drwxrwxrwt",
+            "not in /dev/shm/ollie-",
+        ]);
     assert_eq!(end.out(), "dev\n");
     let installed = devbox.installed();
     assert!(

@@ -56,6 +56,37 @@ fn with_ksh() {
     works_with_shell("/bin/ksh");
 }
 
+/// A shell of another family, like nushell: it knows `exec`, names and words in
+/// single quotes, and takes nothing else for a command.
+#[test]
+fn with_a_shell_that_knows_single_quotes_and_nothing_else() {
+    let Some(world) = World::with_ssh("a foreign shell") else {
+        return;
+    };
+    let shell = r#"#!/bin/bash
+whole="^exec sh -c '([^']*)'\$"
+[[ $# -eq 2 && $1 = -c && $2 =~ $whole ]] && exec sh -c "${BASH_REMATCH[1]}"
+echo "Error: nu::parser::parse_mismatch: $2" >&2
+exit 1
+"#
+    .replace("\\$", "$");
+    let devbox = world
+        .devbox()
+        .shell("/run/devbox/nu")
+        .hook(&format!(
+            "cat >/run/devbox/nu <<'END'\n{shell}END\nchmod 755 /run/devbox/nu"
+        ))
+        .start();
+    works(&devbox);
+    // And it is what it claims to be.
+    let port = devbox.port().to_string();
+    let posix = world
+        .command(devbox.ssh())
+        .args(["-p", &port, "dev@127.0.0.1", "A=1; echo \"$A\""])
+        .run();
+    let _ = posix.has_status(1).says(&["parse_mismatch"]);
+}
+
 /// It may start programs by name and not become one.
 #[test]
 fn with_a_restricted_shell() {
@@ -164,6 +195,9 @@ fn what_rc_files_and_banners_print_is_passed_over_and_doctor_shows_it() {
         .run()
         .has_status(0);
     assert!(end.out().contains("no newline: \\u{1b}[31mred"), "{end}");
+    assert!(end.out().contains("9P goes over stdio"), "{end}");
+    // Not even the answer that follows it directly is lost.
+    assert!(end.out().contains("a shell answers: Linux "), "{end}");
     assert!(!end.out().contains('\u{1b}'), "{end}");
 }
 
@@ -355,6 +389,41 @@ fn through_a_second_sshd() {
         let logged = devbox.logged("Accepted publickey");
         assert_eq!(logged, connections, "{}", devbox.log());
     }
+}
+
+/// A jump host with a port and a configuration of its own, whose account can
+/// do nothing but forward.
+#[test]
+fn through_a_jump_host_that_runs_nothing() {
+    let Some(world) = World::with_ssh("a jump host") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let jump = world
+        .devbox()
+        .named("jump")
+        .shell("/bin/false")
+        .config(&format!(
+            "PermitTTY no\nForceCommand /bin/false\nAllowStreamLocalForwarding no\n\
+             PermitOpen 127.0.0.1:{}",
+            devbox.port()
+        ))
+        .start();
+    assert_ne!(devbox.port(), jump.port());
+    devbox.knows(&jump);
+    devbox.ssh_config(&format!(
+        "Host inside\n HostName 127.0.0.1\n Port {}\n User dev\n ProxyJump jump\n\
+         Host jump\n HostName 127.0.0.1\n Port {}\n User dev\n",
+        devbox.port(),
+        jump.port()
+    ));
+    let end = devbox.ollie(["exec", "inside", "--", "id", "-un"]).run();
+    assert_eq!(end.ok(), "dev\n");
+    for host in [&devbox, &jump] {
+        assert_eq!(host.logged("Accepted publickey"), 1, "{}", host.log());
+    }
+    assert_eq!(jump.logged("Starting session"), 0, "{}", jump.log());
+    assert_eq!(jump.installed().len(), 0);
 }
 
 #[test]

@@ -35,20 +35,26 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
     let Some(world) = World::with_ssh("many hosts") else {
         return;
     };
-    // Fifty accounts with homes of their own; their number is the same, so that
-    // what is left of them is seen.
-    let devbox = world
-        .devbox()
-        .hook(
-            "uid=$(id -u dev)\nfor i in $(seq 0 49); do\n\
-             echo \"dev$i:x:$uid:$uid::/home/dev$i:/bin/dash\" >>/etc/passwd\n\
-             mkdir /home/dev$i; chown dev /home/dev$i; done\n\
-             for i in $(seq 0 49); do echo \"dev$i:*:19000:0:99999:7:::\" >>/etc/shadow; done",
-        )
-        .start();
-    let port = devbox.port();
+    // Fifty accounts with homes of their own, behind three sshds with ports and
+    // directories of their own. The accounts' number is the same, so that what
+    // is left of them is seen.
+    let hosts = ["devbox", "second", "third"].map(|name| {
+        world
+            .devbox()
+            .named(name)
+            .hook(
+                "uid=$(id -u dev)\nfor i in $(seq 0 49); do\n\
+                 echo \"dev$i:x:$uid:$uid::/home/dev$i:/bin/dash\" >>/etc/passwd\n\
+                 mkdir /home/dev$i; chown dev /home/dev$i; done\n\
+                 for i in $(seq 0 49); do echo \"dev$i:*:19000:0:99999:7:::\" >>/etc/shadow; done",
+            )
+            .start()
+    });
+    let [devbox, second, third] = &hosts;
+    devbox.knows(second);
+    devbox.knows(third);
     let names: Vec<String> = (0..50)
-        .map(|i| format!("dev{i}@127.0.0.1:{port}"))
+        .map(|i| format!("dev{i}@127.0.0.1:{}", hosts[i % 3].port()))
         .collect();
     let mut args = vec!["deploy".to_owned(), "--json".to_owned()];
     args.extend(names.iter().cloned());
@@ -73,7 +79,9 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
             .is_some_and(|text| !text.is_empty())
     );
     for i in 0..50 {
-        let platforms = devbox.path("home").join(format!("dev{i}/.cache/ollie"));
+        let platforms = hosts[i % 3]
+            .path("home")
+            .join(format!("dev{i}/.cache/ollie"));
         assert!(platforms.is_dir(), "nothing in {}", platforms.display());
     }
 }
@@ -165,12 +173,22 @@ fn no_secret_reaches_the_host() {
     const SECRET: &str = "sk-planted-4f1d9c";
     // sshd takes what it is sent, and ssh sends what it has.
     let devbox = world.devbox().config("AcceptEnv *").start();
-    devbox.ssh_config("Host *\n SendEnv *_API_KEY\n");
+    devbox.ssh_config("Host *\n SendEnv *_API_KEY PLANTED_*\n");
+    // The configuration in force, with a key of each kind that it may have.
+    world.write(
+        "home/.config/ollie/config.yaml",
+        format!(
+            "backend: a\nbackends:\n  a: {{ kind: openai, key_file: {0} }}\n  \
+             b: {{ kind: anthropic, key_env: PLANTED_KEY }}\n",
+            world.home().join(".config/ollie/keys").display()
+        ),
+    );
     for file in [
         "home/.config/ollie/config.yaml.bak",
         "home/.config/ollie/env",
         "home/.config/ollie/keys",
         "home/.local/state/ollie/sessions/one/transcript.jsonl",
+        "home/.local/state/ollie/sessions/one/settings.yaml",
         "home/.local/share/ollie/memory.md",
         "home/.cache/ollie/notes",
         "home/.ssh/id_planted",
@@ -189,6 +207,7 @@ fn no_secret_reaches_the_host() {
         ])
         .env("OPENAI_API_KEY", SECRET)
         .env("ANTHROPIC_API_KEY", SECRET)
+        .env("PLANTED_KEY", SECRET)
         .stdin_from(Never)
         .spawn();
     running.await_stdout("ready");
@@ -197,13 +216,18 @@ fn no_secret_reaches_the_host() {
     for process in &processes {
         assert!(!process.mentions(SECRET), "{}", process.line());
     }
+    let everywhere = || {
+        let mut seen = 0;
+        for place in ["home", "tmp", "vartmp", "shm", "run"] {
+            search(&devbox.path(place), SECRET, &mut seen);
+        }
+        assert!(seen > 3, "{seen} files were searched");
+    };
+    // While the call runs, and after it.
+    everywhere();
     running.ctrl_c();
     let _ = running.finish();
-    let mut seen = 0;
-    for place in ["home", "tmp", "vartmp", "shm", "run"] {
-        search(&devbox.path(place), SECRET, &mut seen);
-    }
-    assert!(seen > 3, "{seen} files were searched");
+    everywhere();
 }
 
 /// A standard input that gives nothing and does not end.

@@ -20,8 +20,9 @@ use crate::{
 /// How long the host may take for a step after its first answer, and how long
 /// an upload may stand still.
 const STEP: Duration = Duration::from_secs(60);
-/// Attempts to get into a host that is too busy.
-const BUSY_MAX: u32 = 8;
+/// For how long a host that is too busy is asked again. Beside a time no number
+/// of attempts: what each takes depends on how busy it is.
+const BUSY: Duration = Duration::from_secs(60);
 /// The first pause between them; it doubles, and a random part is added.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
@@ -84,7 +85,7 @@ pub(crate) async fn spawn_or_attach(
         number: 0,
     };
     let mut pause = BUSY_PAUSE;
-    let mut busy = 1;
+    let began = tokio::time::Instant::now();
     loop {
         attempt.number += 1;
         match attempt.run().await {
@@ -95,8 +96,7 @@ pub(crate) async fn spawn_or_attach(
             Err(Trouble::Root { root, error }) if attempt.skip.len() < ROOTS_MAX => {
                 attempt.skip.push((root, error.to_string()));
             }
-            Err(Trouble::Busy(_)) if busy < BUSY_MAX => {
-                busy += 1;
+            Err(Trouble::Busy(_)) if began.elapsed() < BUSY => {
                 tell(&Step::Busy);
                 tokio::time::sleep(pause + jitter(pause)).await;
                 pause = (pause * 2).min(BUSY_PAUSE_MAX);
@@ -355,8 +355,16 @@ impl Attempt<'_> {
         let bundle = self.plan.bundle.clone();
         let arch = found.fact("arch").to_owned();
         let kept = self.remote.packed.clone();
+        let digest = entry.sha256();
+        if packing == Packing::Xz
+            && !kept
+                .as_deref()
+                .is_some_and(|kept| upload::is_kept(kept, digest))
+        {
+            (self.tell)(&Step::Packing);
+        }
         let packing_it = tokio::task::spawn_blocking(move || {
-            upload::pack(&bundle, &arch, packing, kept.as_deref())
+            upload::pack(&bundle, &arch, digest, packing, kept.as_deref())
         });
         let packed = packing_it.await.map_err(|error| Error::Pack {
             source: std::io::Error::other(error),

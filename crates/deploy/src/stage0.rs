@@ -70,13 +70,13 @@ impl Stage0 {
             }
         }
         // csh, fish, nushell and all the others agree on a word in single
-        // quotes. `dd` leaves what follows the script for toolsrv; where
-        // there is none, `head` may take more, so nothing follows before the
-        // script has answered.
+        // quotes. Some programs take more than they were asked for, so nothing
+        // follows the script before it has answered. `dd` takes two system
+        // calls for each byte, and is only for where there is no `head`.
         let size = script.len();
         let exec = if restricted { "" } else { "exec " };
         let command =
-            format!("{exec}sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null || head -c {size})\"'");
+            format!("{exec}sh -c 'eval \"$(head -c {size} 2>/dev/null || dd bs=1 count={size})\"'");
         Self { command, script }
     }
 }

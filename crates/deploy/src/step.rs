@@ -22,6 +22,9 @@ pub enum Step {
         /// Why.
         reason: String,
     },
+    /// toolsrv is packed for the way, which takes some seconds once for each
+    /// version and architecture.
+    Packing,
     /// toolsrv is not there, or not the right one, and is sent.
     Sending {
         /// Where to.
@@ -52,6 +55,9 @@ impl fmt::Display for Step {
             Self::Busy => f.write_str("the host lets nobody in at the moment; once more"),
             Self::Answered { host } => write!(f, "a shell answers: {host}"),
             Self::Refused { root, reason } => write!(f, "not in {root}: {reason}"),
+            Self::Packing => f.write_str(
+                "toolsrv is packed, which is done once for each version and takes some seconds",
+            ),
             Self::Sending {
                 root,
                 packing,

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use liblzma::stream::{Check, Stream};
-use ollie_bundle::Bundle;
+use ollie_bundle::{Bundle, Digest};
 use ollie_protocol::{Nonce, auth};
 
 use crate::Error;
@@ -56,11 +57,22 @@ impl std::fmt::Display for Packing {
     }
 }
 
-/// The bundle's toolsrv for a platform, packed. `kept` is a directory for what
-/// took long to make: xz needs a second for what it packs.
+/// Whether the toolsrv of this sum was packed before.
+pub(crate) fn is_kept(kept: &Path, digest: Digest) -> bool {
+    place(kept, digest).is_file()
+}
+
+/// Where it is kept.
+fn place(kept: &Path, digest: Digest) -> PathBuf {
+    kept.join(format!("{digest}.{}", Packing::Xz))
+}
+
+/// The bundle's toolsrv for a platform, which has this sum, packed. `kept` is
+/// a directory for what took long to make: xz needs seconds for what it packs.
 pub(crate) fn pack(
     bundle: &Path,
     arch: &str,
+    digest: Digest,
     packing: Packing,
     kept: Option<&Path>,
 ) -> Result<Vec<u8>, Error> {
@@ -69,16 +81,13 @@ pub(crate) fn pack(
         source,
     };
     let cannot_pack = |source| Error::Pack { source };
-    let name = |digest: ollie_bundle::Digest| format!("{digest}.{packing}");
     // Of many uploads at once, one packs and the others find it kept.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let (Packing::Xz, Some(kept)) = (packing, kept) {
-        let manifest = ollie_bundle::Manifest::read(bundle).map_err(bad_bundle)?;
-        let entry = manifest.toolsrv("linux", arch).map_err(bad_bundle)?;
-        if let Ok(packed) = fs::read(kept.join(name(entry.sha256()))) {
-            return Ok(packed);
-        }
+    if let (Packing::Xz, Some(kept)) = (packing, kept)
+        && let Ok(packed) = fs::read(place(kept, digest))
+    {
+        return Ok(packed);
     }
     let whole = Bundle::open(bundle).map_err(bad_bundle)?;
     let file = whole.toolsrv("linux", arch).map_err(bad_bundle)?;
@@ -94,7 +103,7 @@ pub(crate) fn pack(
             let packed = xz(file.contents()).map_err(cannot_pack)?;
             if let Some(kept) = kept {
                 // What cannot be kept is made again the next time.
-                let _ = keep(kept, &name(file.entry().sha256()), &packed);
+                let _ = keep(kept, digest, &packed);
             }
             Ok(packed)
         }
@@ -102,8 +111,8 @@ pub(crate) fn pack(
 }
 
 /// Forgets a kept upload, because it was not what the host expected.
-pub(crate) fn forget(kept: &Path, digest: ollie_bundle::Digest) {
-    let _ = fs::remove_file(kept.join(format!("{digest}.{}", Packing::Xz)));
+pub(crate) fn forget(kept: &Path, digest: Digest) {
+    let _ = fs::remove_file(place(kept, digest));
 }
 
 /// No filter for calls in machine code, which would save 4 %: busybox built as
@@ -115,12 +124,15 @@ fn xz(contents: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-fn keep(directory: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
+fn keep(directory: &Path, digest: Digest, contents: &[u8]) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
     let fresh = Nonce::random().map_err(|error| io::Error::other(error.to_string()))?;
     let staged = directory.join(format!(".{}", auth::to_hex(&fresh.as_bytes()[..8])));
     let written =
-        fs::write(&staged, contents).and_then(|()| fs::rename(&staged, directory.join(name)));
+        fs::write(&staged, contents).and_then(|()| fs::rename(&staged, place(directory, digest)));
     if written.is_err() {
         let _ = fs::remove_file(&staged);
     }
@@ -137,6 +149,23 @@ mod tests {
         assert_eq!(Packing::Xz.best("self dd gzip"), Packing::Gzip);
         assert_eq!(Packing::Xz.best("self dd"), Packing::Plain);
         assert_eq!(Packing::Gzip.best("xz gzipped"), Packing::Plain);
+    }
+
+    #[test]
+    fn what_was_packed_is_kept_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let kept = directory.path().join("cache/packed");
+        let digest = Digest::of(b"toolsrv");
+        assert!(!is_kept(&kept, digest));
+        keep(&kept, digest, b"packed").unwrap();
+        assert!(is_kept(&kept, digest) && !is_kept(&kept, Digest::of(b"another")));
+        for at in [kept.as_path(), kept.parent().unwrap()] {
+            assert_eq!(at.metadata().unwrap().permissions().mode() & 0o7777, 0o700);
+        }
+        forget(&kept, digest);
+        assert!(!is_kept(&kept, digest));
     }
 
     #[test]

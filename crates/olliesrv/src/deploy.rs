@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ollie_deploy::{Arrival, Plan, Remote};
+use ollie_deploy::{Arrival, Plan, Remote, Step};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -63,7 +63,10 @@ pub(crate) async fn run(options: &DeployOptions) -> Result<u8, Error> {
 
 async fn one(remote: &Remote, plan: &Plan, verbose: Verbose) -> Result<Arrival, Error> {
     let host = remote.target.to_string();
-    let tell = move |step: &ollie_deploy::Step| verbose.step(&format!("{host}: {step}"));
+    let tell = move |step: &Step| match verbose.is_on() {
+        true => verbose.step(&format!("{host}: {step}")),
+        false => verbose.on_the_way(step),
+    };
     let (process, channel) = ollie_deploy::spawn_remote(remote, plan, &tell).await?;
     let arrival = process.arrival.clone();
     let server = setup::connect(process, channel, &verbose, None).await?;

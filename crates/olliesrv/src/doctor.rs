@@ -133,9 +133,16 @@ async fn steps(
         }
     };
     let server = setup::connect(process, channel, &verbose, Some(&base)).await?;
+    let process = server.process();
+    let way = process
+        .arrival
+        .as_ref()
+        .map_or_else(String::new, |arrival| {
+            format!("; 9P goes over {}", arrival.transport)
+        });
     let found = format!(
-        "process {}, both sides proved",
-        server.process().server().unwrap_or_default()
+        "process {}, both sides proved{way}",
+        process.server().unwrap_or_default()
     );
     report.add("session", true, found, None)?;
     if let Some(project) = &server.project {
@@ -350,6 +357,7 @@ impl Report {
         let name = match step {
             Step::Busy => "busy",
             Step::Answered { .. } => "ssh",
+            Step::Packing => "packing",
             Step::Refused { .. } => "place",
             Step::Starting { .. } => "toolsrv",
             _ => return Ok(()),

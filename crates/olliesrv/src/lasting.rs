@@ -30,10 +30,13 @@ pub(crate) async fn run(options: &ExecOptions, time: Duration) -> Result<u8, Err
     let note = words(&options.command);
     let host = options.host.as_ref();
     let lasting = setup_lasting(&options.session, host, &verbose, time, None, &note)?;
-    let tell = |step: &Step| verbose.step(&step.to_string());
+    let tell = |step: &Step| verbose.on_the_way(step);
     let kept = tokio::select! {
         kept = lasting.keeper.get(&tell) => kept?,
-        wish = signals.next() => return Ok(exec::status_of(wish)),
+        wish = signals.next() => {
+            output::note("the command was not started");
+            return Ok(exec::status_of(wish));
+        }
     };
     if let Leased::Refused(reason) = kept.leased() {
         let error = Error::NoLease(printable(reason));
@@ -85,10 +88,13 @@ pub(crate) async fn reattach(options: &ReattachOptions) -> Result<u8, Error> {
         Some(name),
         &lease.note,
     )?;
-    let tell = |step: &Step| verbose.step(&step.to_string());
+    let tell = |step: &Step| verbose.on_the_way(step);
     let kept = tokio::select! {
         kept = lasting.keeper.get(&tell) => kept?,
-        wish = signals.next() => return Ok(exec::status_of(wish)),
+        wish = signals.next() => {
+            come_back(name, "the session was not reached yet");
+            return Ok(exec::status_of(wish));
+        }
     };
     let again = kept.process().is_again();
     let calls = kept.conn().calls().await?;
@@ -163,7 +169,7 @@ async fn follow(
     verbose: &Verbose,
     signals: &mut Signals,
 ) -> Result<End, Error> {
-    let tell = |step: &Step| verbose.step(&step.to_string());
+    let tell = |step: &Step| verbose.on_the_way(step);
     let (to, mut events) = mpsc::channel(WAITING);
     let mut following = std::pin::pin!(keeper.resume(id, &to, &tell));
     let output = Output::new();
@@ -181,15 +187,30 @@ async fn follow(
             ended = &mut following, if result.is_none() => result = Some(ended?),
             wish = signals.next() => {
                 if wish == Wish::HangUp {
+                    come_back(keeper.session(), "the command goes on");
                     return Ok(End::Detached(exec::status_of(wish)));
                 }
-                let word = exec::word_of(wish, wished.replace(wish).is_some());
-                // While the host cannot be reached there is nobody to tell.
-                if let Ok(Ok(kept)) = tokio::time::timeout(PATIENCE, keeper.get(&tell)).await {
-                    asking.spawn(kept.conn().control(id.as_str(), word));
+                let again = wished.replace(wish).is_some();
+                let word = exec::word_of(wish, again);
+                match tokio::time::timeout(PATIENCE, keeper.get(&tell)).await {
+                    Ok(Ok(kept)) => {
+                        asking.spawn(kept.conn().control(id.as_str(), word));
+                    }
+                    // There is nobody to tell.
+                    _ if again => {
+                        come_back(keeper.session(), "left as it is");
+                        return Ok(End::Detached(exec::status_of(wish)));
+                    }
+                    _ => come_back(
+                        keeper.session(),
+                        "the host cannot be reached, so the command goes on; the same again leaves it",
+                    ),
                 }
             }
-            () = broken.notified() => return Ok(End::Detached(exit::BROKEN_PIPE)),
+            () = broken.notified() => {
+                come_back(keeper.session(), "the command goes on");
+                return Ok(End::Detached(exit::BROKEN_PIPE));
+            }
         }
         if let Some(result) = &result
             && waiting.is_none()
@@ -210,6 +231,13 @@ async fn follow(
             };
         }
     }
+}
+
+/// How to come back to a command that is not followed any more.
+fn come_back(session: &str, state: &str) {
+    output::note(&format!(
+        "{state}; to go on with it: olliesrv reattach {session}"
+    ));
 }
 
 /// How long a wish waits for a connection.

@@ -110,7 +110,7 @@ async fn start(
             // It lives until ssh has nothing more to ask.
             let asker = Asker::start(&paths.runtime)?;
             there.remote.askpass = asker.as_ref().map(Asker::askpass);
-            let tell = |step: &Step| verbose.step(&step.to_string());
+            let tell = |step: &Step| verbose.on_the_way(step);
             let (process, channel) =
                 ollie_deploy::spawn_remote(&there.remote, &there.plan, &tell).await?;
             (process, channel, there.base)
@@ -226,8 +226,8 @@ impl There {
         paths: &Paths,
     ) -> Result<Self, Error> {
         let name = host.to_string();
-        let config = Config::read(&paths.config_file())?.remotes.remove(&name);
-        let known = config.as_ref();
+        let config = Config::read(&paths.config_file())?;
+        let known = config.remotes.get(&name);
         let target = known
             .and_then(|known| known.target.as_ref())
             .unwrap_or(host);
@@ -246,9 +246,15 @@ impl There {
         remote.runtime = Some(paths.runtime.clone());
         remote.packed = Some(paths.cache.join("packed"));
         // The keys of models stay here, whatever SendEnv says.
+        let keys: Vec<&str> = (config.backends.values())
+            .filter_map(|backend| backend.key_env.as_deref())
+            .collect();
         remote.withheld = std::env::vars_os()
             .map(|(name, _)| name)
-            .filter(|name| name.to_string_lossy().ends_with("_API_KEY"))
+            .filter(|name| {
+                let name = name.to_string_lossy();
+                name.ends_with("_API_KEY") || keys.contains(&&*name)
+            })
             .collect();
         let profile = known.and_then(|known| known.profile.as_deref());
         // What is relative there is relative to where toolsrv starts, which is

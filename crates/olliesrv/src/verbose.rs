@@ -1,6 +1,9 @@
+use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ninep_rs::{ClientConfig, Direction, Trace};
+use ollie_deploy::Step;
 
 use crate::options::SessionOptions;
 use crate::output;
@@ -28,6 +31,20 @@ impl Verbose {
         if self.steps {
             let ms = self.began.elapsed().as_secs_f64() * 1000.0;
             output::note(&format!("[{ms:8.2} ms] {}", printable(text)));
+        }
+    }
+
+    /// Tells of a step on the way to a host. One that takes seconds and is not
+    /// the host's is told on a terminal in any case, once.
+    pub(crate) fn on_the_way(&self, step: &Step) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if self.steps {
+            self.step(&step.to_string());
+        } else if *step == Step::Packing
+            && std::io::stderr().is_terminal()
+            && !SAID.swap(true, Ordering::Relaxed)
+        {
+            output::note(&step.to_string());
         }
     }
 
