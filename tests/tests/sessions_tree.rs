@@ -293,6 +293,52 @@ fn what_cannot_be_done_is_told_to_its_writer() {
 }
 
 #[test]
+fn a_new_session_has_the_configuration_of_now() {
+    let world = World::ordinary();
+    let backend = recording(&world, TURNS);
+    let served = world.serve();
+    refused(&served, "session/new", "name=one", "no model back end");
+    let recorded = backend.strip_prefix("replay:").unwrap();
+    world.write(
+        "home/.config/ollie/config.yaml",
+        format!("backend: mine\nbackends: {{ mine: {{ kind: replay, file: {recorded} }} }}\n"),
+    );
+    assert!(served.read("backends").contains("mine\t"));
+    served.write("session/new", "name=one");
+    assert!(served.read("session/one/cfg").contains("backend=mine\n"));
+    // What is wrong with it is told where it matters, and ends nothing.
+    world.write("home/.config/ollie/config.yaml", "backedn: mine\n");
+    refused(&served, "session/new", "name=two", "backedn");
+    assert!(served.read("session/idx").starts_with("one\t"));
+    assert_eq!(served.end().status, 0);
+}
+
+#[test]
+fn what_the_sandbox_denies_is_told_to_the_person_with_the_file_that_allows_it() {
+    let world = World::ordinary();
+    let secret = world.write("outside/secret", "nothing\n");
+    let model = format!(
+        r#"{{"call":{{"name":"shell","arguments":{{"code":"cat {}"}}}}}}
+{{"stop":"tool_calls"}}
+{{"text":"I may not."}}
+{{"stop":"end"}}
+"#,
+        secret.display()
+    );
+    let backend = recording(&world, &model);
+    let served = world.serve();
+    served.session(&format!("name=one backend={backend}"));
+    let chat = served.send("one", "go").ok();
+    let told = chat
+        .lines()
+        .find(|line| line.starts_with(":: ") && line.contains(&secret.display().to_string()));
+    let told = told.unwrap_or_else(|| panic!("{chat}"));
+    assert!(told.contains("does not allow to read"), "{told}");
+    assert!(told.contains(".config/ollie/sandbox.yaml"), "{told}");
+    assert_eq!(served.end().status, 0);
+}
+
+#[test]
 fn what_is_not_there_is_told_with_what_is() {
     let world = World::ordinary();
     let backend = recording(&world, TURNS);

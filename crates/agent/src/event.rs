@@ -104,6 +104,9 @@ pub struct Facts {
     /// What of the policy the kernel could not hold it to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
+    /// What the sandbox denied it, a sentence each, and how to allow it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
     /// The identical call of the same reply whose result this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,

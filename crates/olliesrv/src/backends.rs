@@ -19,13 +19,20 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Backends {
     known: BTreeMap<String, BackendConfig>,
-    /// Those that can serve many sessions, once they were asked for.
-    open: Mutex<BTreeMap<String, Arc<dyn Backend>>>,
     default: Option<String>,
+    open: Arc<OpenBackends>,
 }
 
+/// Back ends that can serve many sessions, once they were asked for, and what
+/// each was opened with.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBackends(Mutex<BTreeMap<String, Opened>>);
+
+type Opened = (BackendConfig, Arc<dyn Backend>);
+
 impl Backends {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Those of a configuration; `open` outlives it.
+    pub(crate) fn new(config: &Config, open: Arc<OpenBackends>) -> Self {
         let built_in = BackendConfig::built_in().into_iter();
         let mut known: BTreeMap<String, BackendConfig> = built_in
             .map(|(name, config)| (name.to_owned(), config))
@@ -33,8 +40,8 @@ impl Backends {
         known.extend(config.backends.clone());
         Self {
             known,
-            open: Mutex::default(),
             default: config.backend.clone(),
+            open,
         }
     }
 
@@ -75,8 +82,10 @@ impl Backends {
         let config = self.config(name)?;
         // A recording serves one session.
         let shared = config.kind != BackendKind::Replay;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (true, Some(backend)) = (shared, open.get(name)) {
+        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (true, Some((with, backend))) = (shared, open.get(name))
+            && *with == config
+        {
             return Ok(Arc::clone(backend));
         }
         let failed = |problem: String| Error::Backend {
@@ -91,7 +100,7 @@ impl Backends {
             .open(name, key)
             .map_err(|error| failed(chain(&error)))?;
         if shared {
-            open.insert(name.to_owned(), Arc::clone(&backend));
+            open.insert(name.to_owned(), (config, Arc::clone(&backend)));
         }
         Ok(backend)
     }

@@ -89,10 +89,14 @@ impl View {
                 }
                 self.end_line()?;
                 match (ok, facts.exit) {
-                    (true, _) => Ok(()),
-                    (false, Some(status)) => self.block(&format!(":: exit status {status}")),
-                    (false, None) => self.block(":: failed"),
+                    (true, _) => {}
+                    (false, Some(status)) => self.block(&format!(":: exit status {status}"))?,
+                    (false, None) => self.block(":: failed")?,
                 }
+                let denied = facts.denied.iter();
+                denied
+                    .map(|text| format!(":: {text}"))
+                    .try_for_each(|line| self.block(&line))
             }
             Event::Retry {
                 after_ms, reason, ..

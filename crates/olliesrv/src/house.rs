@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ollie_deploy::{Askpass, ProcessKeeper, Target, Transport};
-use ollie_sessions::{House, Settings, Store, Tell};
+use ollie_sessions::{Configured, House, Settings, Store, Tell};
 
-use crate::backends::Backends;
+use crate::backends::{Backends, OpenBackends};
 use crate::config::Config;
 use crate::error::Error;
 use crate::options::{GroundOptions, SessionOptions};
@@ -21,22 +21,34 @@ pub(crate) fn house(
     askpass: Option<Askpass>,
 ) -> Result<House, Error> {
     let paths = setup::own_paths()?;
-    let config = Config::read(&paths.config_file())?;
-    let backends = Arc::new(Backends::new(&config));
-    let remotes = remotes(&config);
-    let (known, opened) = (Arc::clone(&backends), Arc::clone(&backends));
+    let now = present(paths.config_file());
+    // What is wrong with the configuration now is told now.
+    now()?;
+    let now = Arc::new(now);
+    let (known, opened, listed) = (Arc::clone(&now), Arc::clone(&now), now);
     let ground = options.clone();
     Ok(House {
         store: Store::in_directory(&paths.state).map_err(Error::Sessions)?,
         ground: Box::new(move |_, settings, tell| {
             ground_of(&ground, settings, askpass.clone(), tell)
         }),
-        about_backend: Box::new(move |name| known.about(name).map_err(|error| setting(&error))),
-        open_backend: Box::new(move |name| opened.open(name).map_err(|error| setting(&error))),
-        backends: backends.described(),
-        remotes,
+        about_backend: Box::new(move |name| {
+            let about = known().and_then(|(_, backends)| backends.about(name));
+            about.map_err(|error| setting(&error))
+        }),
+        open_backend: Box::new(move |name| {
+            let backend = opened().and_then(|(_, backends)| backends.open(name));
+            backend.map_err(|error| setting(&error))
+        }),
+        configured: Box::new(move || {
+            let (config, backends) = listed().map_err(|error| setting(&error))?;
+            Ok(Configured {
+                backend: backends.default_name(),
+                backends: backends.described(),
+                remotes: remotes(&config),
+            })
+        }),
         defaults: Settings {
-            backend: or(defaults.backend, || backends.default_name()),
             cwd: Some(match defaults.cwd {
                 Some(cwd) => cwd,
                 None => present_directory()?,
@@ -48,8 +60,14 @@ pub(crate) fn house(
     })
 }
 
-fn or(value: String, other: impl FnOnce() -> String) -> String {
-    if value.is_empty() { other() } else { value }
+/// The configuration as it is each time: a daemon lives longer than it.
+fn present(file: PathBuf) -> impl Fn() -> Result<(Config, Backends), Error> {
+    let open = Arc::new(OpenBackends::default());
+    move || {
+        let config = Config::read(&file)?;
+        let backends = Backends::new(&config, Arc::clone(&open));
+        Ok((config, backends))
+    }
 }
 
 fn present_directory() -> Result<String, Error> {

@@ -57,7 +57,7 @@ pub(crate) fn check() -> Result<u8, Error> {
         })?;
     }
     if let Some(name) = &config.backend
-        && let Err(error) = Backends::new(&config).about(name)
+        && let Err(error) = Backends::new(&config, std::sync::Arc::default()).about(name)
     {
         return Err(Error::Config {
             path: file,

@@ -65,6 +65,9 @@ impl Scribe {
                 if !ok {
                     self.say(&mut to, &failed(&name, facts));
                 }
+                for text in &facts.denied {
+                    self.say(&mut to, text);
+                }
             }
             Event::Retry {
                 attempt,

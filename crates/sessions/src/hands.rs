@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use crate::outcome::call_end;
 /// The hands of a session: its toolsrv.
 pub(crate) struct SessionHands {
     link: Arc<Link>,
+    /// The user's policy file.
+    policy: PathBuf,
     /// Makes ids that toolsrv has not seen: those of a model start anew when
     /// its history is cleared.
     count: AtomicU64,
@@ -30,9 +33,10 @@ enum Lost {
 }
 
 impl SessionHands {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
+    pub(crate) fn new(link: Arc<Link>, policy: PathBuf) -> Self {
         Self {
             link,
+            policy,
             count: AtomicU64::new(1),
         }
     }
@@ -146,7 +150,7 @@ impl Hands for SessionHands {
                 (Err(problem), _) | (_, Err(problem)) => return Outcome::error(problem).into(),
             };
             match self.make(&made, None, output).await {
-                Ok(result) => call_end(&result),
+                Ok(result) => call_end(&result, &self.policy),
                 Err(Lost::NotMade(reason)) => Outcome::error(reason).into(),
                 Err(Lost::Unknown(reason)) => Outcome::error(format!(
                     "the connection was lost during the call, its outcome is unknown and it is \

@@ -20,10 +20,8 @@ pub struct House {
     pub about_backend: Box<AboutBackend>,
     /// Opens a back end by its name. Its key is looked up here and stays here.
     pub open_backend: Box<OpenBackend>,
-    /// The back ends there are, with a line about each.
-    pub backends: BTreeMap<String, String>,
-    /// The hosts of the configuration, with a text about each.
-    pub remotes: BTreeMap<String, String>,
+    /// What the configuration has, as it is now.
+    pub configured: Box<ConfiguredNow>,
     /// The directory of the user's configuration, with `agents`, `prompts` and
     /// `skills` in it.
     pub config: PathBuf,
@@ -42,6 +40,20 @@ pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 pub type AboutBackend = dyn Fn(&str) -> Result<BackendFacts, Error> + Send + Sync;
 /// See [`House::open_backend`].
 pub type OpenBackend = dyn Fn(&str) -> Result<Arc<dyn Backend>, Error> + Send + Sync;
+
+/// See [`House::configured`].
+pub type ConfiguredNow = dyn Fn() -> Result<Configured, Error> + Send + Sync;
+
+/// What sessions need of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Configured {
+    /// The back end of a session that names none; empty if there is none.
+    pub backend: String,
+    /// The back ends there are, with a line about each.
+    pub backends: BTreeMap<String, String>,
+    /// The hosts, with a text about each.
+    pub remotes: BTreeMap<String, String>,
+}
 
 /// What is known of a back end without asking it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,6 +105,9 @@ impl House {
         if let Some(defaults) = defaults {
             settings.sandbox = settings.sandbox.take().or(defaults.sandbox.clone());
             fill(&mut settings.backend, &defaults.backend);
+            if settings.backend.is_empty() {
+                settings.backend = (self.configured)()?.backend;
+            }
             if settings.backend == defaults.backend {
                 fill(&mut settings.model, &defaults.model);
             }
@@ -127,9 +142,14 @@ impl House {
     }
 
     /// The file `backends`.
-    pub(crate) fn backends_text(&self) -> String {
+    pub(crate) fn backends_text(&self) -> Result<String, Error> {
         let line = |(name, about): (&String, &String)| format!("{name}\t{about}\n");
-        self.backends.iter().map(line).collect()
+        Ok((self.configured)()?.backends.iter().map(line).collect())
+    }
+
+    /// Where the user's own sandbox policy is, or would be.
+    pub(crate) fn policy(&self) -> PathBuf {
+        self.config.join("sandbox.yaml")
     }
 
     /// Directories of the configuration that the tree shows.

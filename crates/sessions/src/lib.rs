@@ -32,7 +32,9 @@ mod tree;
 mod user_tools;
 
 pub use error::Error;
-pub use house::{AboutBackend, BackendFacts, GroundOf, House, OpenBackend, Tell};
+pub use house::{
+    AboutBackend, BackendFacts, Configured, ConfiguredNow, GroundOf, House, OpenBackend, Tell,
+};
 pub use id::SessionId;
 pub use session::Session;
 pub use sessions::Sessions;

@@ -1,10 +1,15 @@
+use std::path::Path;
+
 use ollie_agent::{CallEnd, Facts, Outcome};
 use ollie_protocol::{Denial, Enforced, ToolResult};
 
-/// A result as the model and the session's events are told.
-pub(crate) fn call_end(result: &ToolResult) -> CallEnd {
+/// A result as the model and the session's events are told. `policy` is the
+/// user's policy file.
+pub(crate) fn call_end(result: &ToolResult, policy: &Path) -> CallEnd {
     let mut content = result.content.clone();
-    for sentence in sentences(result) {
+    let denied = result.sandbox.denied.iter();
+    let denied: Vec<_> = denied.map(|denial| self::denied(denial, policy)).collect();
+    for sentence in sentences(result).iter().chain(&denied) {
         if !content.is_empty() && !content.ends_with('\n') {
             content.push('\n');
         }
@@ -19,6 +24,7 @@ pub(crate) fn call_end(result: &ToolResult) -> CallEnd {
             exit: result.exit.map(ollie_protocol::Exit::shell_status),
             duration_ms: Some(result.duration_ms),
             degraded: result.sandbox.degraded.clone(),
+            denied,
             same_as: None,
         },
     }
@@ -46,21 +52,25 @@ fn sentences(result: &ToolResult) -> Vec<String> {
             cut.kept, cut.total, cut.rest
         ));
     }
-    all.extend(result.sandbox.denied.iter().map(denied));
     if result.sandbox.enforced == Enforced::None {
         all.push("it ran without a sandbox, as the person chose".to_owned());
     }
     all
 }
 
-/// So that the model does not guess, and can ask the person.
-fn denied(denial: &Denial) -> String {
+/// So that the model does not guess and can ask the person, who is told the
+/// same.
+fn denied(denial: &Denial, policy: &Path) -> String {
     let mut text = format!(
         "the sandbox policy does not allow to {} {}",
         denial.operation, denial.target
     );
     if let Some(line) = &denial.allow {
-        text.push_str(&format!("; the person can allow it: {line}"));
+        text.push_str(&format!(
+            "; the person can allow it with this line in {}, on the machine of olliesrv, and \
+             `reconnect` in the session's ctl: {line}",
+            policy.display()
+        ));
     }
     if let Some(opens) = &denial.opens {
         let that = if denial.allow.is_some() { "this " } else { "" };

@@ -144,7 +144,8 @@ impl Session {
         let backend = told::blocking(|| (self.house.open_backend)(&name))?;
         let persona = self.persona()?;
         let config = self.config(&persona)?;
-        let hands = Arc::new(SessionHands::new(Arc::clone(&self.link)));
+        let hands = SessionHands::new(Arc::clone(&self.link), self.house.policy());
+        let hands = Arc::new(hands);
         let hands = Arc::new(SkilledHands::new(hands, persona.into_skills()));
         let me = Arc::downgrade(self);
         let sink = move |notice| {

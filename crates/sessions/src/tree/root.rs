@@ -35,7 +35,13 @@ impl Tree {
         };
         let mut files = vec![
             text("help", 1, |_| HELP.to_owned()),
-            text("backends", 2, |sessions| sessions.house().backends_text()),
+            {
+                let sessions = Arc::clone(sessions);
+                Live::node("backends", 2, move || {
+                    let text = sessions.house().backends_text();
+                    answer(text.map(String::into_bytes).map_err(super::refused))
+                })
+            },
             Arc::new(SessionList::new(sessions)) as Arc<dyn Node>,
         ];
         let folders = house.folders();
@@ -44,7 +50,10 @@ impl Tree {
                 .zip(folders)
                 .map(|(path, (name, at))| Folder::node(name, path, at)),
         );
-        let remotes = (32..).zip(&house.remotes).map(|(path, (name, text))| {
+        // As they are at the attach. What is wrong with the configuration
+        // keeps nobody out: `backends` says it, and each new session.
+        let remotes = (house.configured)().unwrap_or_default().remotes;
+        let remotes = (32..).zip(&remotes).map(|(path, (name, text))| {
             let text = bytes::Bytes::from(text.clone());
             Arc::new(Text::new(name, path, move || text.clone())) as Arc<dyn Node>
         });
