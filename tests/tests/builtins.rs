@@ -65,7 +65,7 @@ fn a_full_disk_leaves_the_old_content_and_nothing_else() {
     };
     let end = command.run().has_status(0);
     assert_eq!(end.out(), "refused 1\nrefused 1\nfile\nold\n");
-    let sentence = "cannot write full/file; its content is what it was: No space left on device";
+    let sentence = "cannot write 'full/file', its content is what it was: No space left on device";
     assert_eq!(end.err().matches(sentence).count(), 2, "{}", end.err());
 }
 
@@ -155,7 +155,7 @@ fn in_a_directory_that_takes_no_file_the_file_itself_is_written() {
         &json!({"path": "shut/other", "content": ""}),
     )
     .has_status(1)
-    .says(&["cannot write shut/other; it was not created: Permission denied"]);
+    .says(&["cannot write 'shut/other', it was not created: Permission denied"]);
     mode(&directory, 0o755);
 }
 

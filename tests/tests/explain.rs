@@ -205,6 +205,13 @@ fn why_answers_for_files_sockets_and_addresses() {
         &at(".ssh/id_ed25519"),
         &["a place of private keys, which no profile grants"],
     );
+    refused(
+        "read",
+        "/home/nobody-is-there/.netrc",
+        &["No rule is proposed, for there is no /home/nobody-is-there/.netrc"],
+    );
+    refused("read", "/home", &["No rule is proposed", "home"]);
+    refused("read", "/etc/shadow", &["a file of passwords"]);
     // The least that would do it, and what it opens.
     refused(
         "read",

@@ -117,6 +117,26 @@ fn ctrl_c_stops_a_call_and_the_next_prompt_is_there() {
 }
 
 #[test]
+fn what_is_resumed_is_seen() {
+    let Some(world) = world("/resume") else {
+        return;
+    };
+    let steps = [
+        ("await", "> "),
+        ("type", "go\r"),
+        ("await", "begun\r\n"),
+        ("type", CTRL_C),
+        ("await", "> "),
+        ("type", "/resume\r"),
+        ("await", "Here again."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = at_a_terminal(&world, LONG, &steps);
+    assert_eq!(status, 0, "{shown}");
+}
+
+#[test]
 fn what_a_tool_prints_cannot_pass_for_a_line_of_ours() {
     let Some(world) = world("imitation") else {
         return;

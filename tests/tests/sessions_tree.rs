@@ -335,6 +335,13 @@ fn what_the_sandbox_denies_is_told_to_the_person_with_the_file_that_allows_it() 
     let told = told.unwrap_or_else(|| panic!("{chat}"));
     assert!(told.contains("does not allow to read"), "{told}");
     assert!(told.contains(".config/ollie/sandbox.yaml"), "{told}");
+    // A chat of such a session says at once that nothing is held back.
+    served.session(&format!("name=two yolo=true backend={backend}"));
+    let _ = world
+        .ollie(["chat", "--session", "two"])
+        .run()
+        .has_status(0)
+        .says(&["without a sandbox"]);
     assert_eq!(served.end().status, 0);
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum Error {
     #[error("{name} was not changed: {problem}")]
     NotChanged { name: Name, problem: String },
     /// The file was not written, and is what it was.
-    #[error("cannot write {name}; {}", if *.existed { "its content is what it was" } else { "it was not created" })]
+    #[error("cannot write '{name}', {}", if *.existed { "its content is what it was" } else { "it was not created" })]
     NotWritten {
         name: Name,
         existed: bool,

@@ -105,6 +105,10 @@ impl<'d> Chat<'d> {
     async fn open(daemon: &'d Daemon, session: String, resumed: bool) -> Result<Self, Error> {
         let events = Events::from_now(daemon, &session).await?;
         let view = View::new();
+        let settings = daemon.text(&format!("session/{session}/cfg")).await?;
+        if settings.lines().any(|line| line == "yolo=true") {
+            output::note("this session's tools run without a sandbox (yolo)");
+        }
         if resumed && view.is_terminal() {
             view.last(&daemon.text(&format!("session/{session}/chat")).await?)?;
         }
@@ -130,10 +134,17 @@ impl<'d> Chat<'d> {
             match text.strip_prefix('/') {
                 Some("quit") => return Ok(status),
                 Some("help") => output::note(HELP),
+                Some("resume") => {
+                    if self.order("ctl", "resume").await? {
+                        status = self.follow(None, signals).await?;
+                    }
+                }
                 Some(prompt) if prompt.starts_with('/') => {
                     status = self.turn(prompt.to_owned(), signals).await?;
                 }
-                Some(command) => self.order("ctl", command).await?,
+                Some(command) => {
+                    self.order("ctl", command).await?;
+                }
                 None if text.trim().is_empty() => {}
                 None => status = self.turn(text, signals).await?,
             }
@@ -183,21 +194,21 @@ impl<'d> Chat<'d> {
         Ok(())
     }
 
-    /// Writes an order; a refusal is for the person and no end.
-    async fn order(&mut self, file: &str, text: &str) -> Result<(), Error> {
+    /// Writes an order, and whether it was taken; a refusal is for the person
+    /// and no end.
+    async fn order(&mut self, file: &str, text: &str) -> Result<bool, Error> {
         let path = format!("session/{}/{file}", self.session);
         match self.daemon.write(&path, text.to_owned().into()).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(true),
             Err(Error::Daemon(ninep_rs::Error::Remote(refused))) => {
                 output::complain(&crate::printable::printable(&refused));
-                Ok(())
+                Ok(false)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// One prompt and everything up to its end. The first Ctrl-C stops it, the
-    /// second leaves.
+    /// One prompt and everything up to its end.
     async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<u8, Error> {
         let path = format!("session/{}/prompt", self.session);
         if let Err(error) = self.daemon.write(&path, prompt.clone().into()).await {
@@ -208,7 +219,14 @@ impl<'d> Chat<'d> {
             return Err(error);
         }
         self.spoken = true;
-        let mut begun = false;
+        self.follow(Some(&prompt), signals).await
+    }
+
+    /// Everything up to the end of a turn, which begins with its `prompt`; of
+    /// one that goes on, from now. The first Ctrl-C stops it, the second
+    /// leaves.
+    async fn follow(&mut self, prompt: Option<&str>, signals: &mut Signals) -> Result<u8, Error> {
+        let mut begun = prompt.is_none();
         let mut stopped = false;
         loop {
             let event = tokio::select! {
@@ -226,7 +244,7 @@ impl<'d> Chat<'d> {
                 return Err(Error::SessionGone);
             };
             match event {
-                Event::User { text } if text == prompt && !begun => begun = true,
+                Event::User { text } if Some(text.as_str()) == prompt && !begun => begun = true,
                 event => {
                     self.view.show(&event)?;
                     if let (Event::Turn { outcome }, true) = (&event, begun) {
@@ -250,6 +268,9 @@ impl<'d> Chat<'d> {
     async fn stop(&mut self) -> Result<(), Error> {
         let stopping = self.order("ctl", "stop");
         // A daemon that does not answer must not keep the person here.
-        timeout(PATIENCE, stopping).await.unwrap_or(Ok(()))
+        match timeout(PATIENCE, stopping).await {
+            Ok(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
     }
 }

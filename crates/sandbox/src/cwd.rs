@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::HostView;
-use crate::kept::{FILES_IN_HOME, Kept};
+use crate::kept::{FILES_IN_HOME, FILES_OF_MACHINE, Kept};
 
 /// What keeps secrets, below HOME. `~/.config` is not a whole: programs keep
 /// plain settings there.
@@ -154,6 +154,8 @@ impl Guard {
         let programs = programs.map(|path| (path.clone(), ON_PATH));
         let home = self.home.iter();
         let files = home.flat_map(|home| FILES_IN_HOME.map(|(name, what)| (home.join(name), what)));
+        let machine = FILES_OF_MACHINE.map(|(path, what)| (path.into(), what));
+        let files = files.chain(machine);
         let all = self.kept.iter().cloned().chain(files).chain(programs);
         all.map(|(path, what)| Kept {
             path,

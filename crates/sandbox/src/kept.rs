@@ -24,6 +24,13 @@ pub(crate) const FILES_IN_HOME: [(&str, &str); 10] = [
     (".python_history", "the history of a shell"),
 ];
 
+/// The same of the machine, where root looks at them.
+pub(crate) const FILES_OF_MACHINE: [(&str, &str); 3] = [
+    ("/etc/shadow", "a file of passwords"),
+    ("/etc/gshadow", "a file of passwords"),
+    ("/etc/krb5.keytab", "a file of keys"),
+];
+
 /// A path that holds more than others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +66,9 @@ impl Policy {
         }
         if MACHINE.iter().any(|tree| Path::new(tree) == path) {
             return Some("it is the machine itself".to_owned());
+        }
+        if path == Path::new("/home") {
+            return Some("everybody's home directory is in it".to_owned());
         }
         let inside = |kept: &&Kept| {
             kept.path != path && kept.path.starts_with(path) && (writes || kept.what != ON_PATH)

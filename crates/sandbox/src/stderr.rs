@@ -186,7 +186,7 @@ fn quoted(line: &str) -> Vec<String> {
 fn bare(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, part) in line.split(": ").enumerate() {
-        let part = part.trim().trim_end_matches([':', '.', ',', ')']);
+        let part = part.trim().trim_end_matches([':', '.', ',', ';', ')']);
         if part.contains(['\'', '"', '`', '\u{2018}']) || part.is_empty() {
             continue;
         }
@@ -195,13 +195,28 @@ fn bare(line: &str) -> Vec<String> {
         if part.starts_with(['/', '.', '~']) {
             found.push(part.to_owned());
         } else if let Some(word) = words().find(|w| w.contains('/')) {
-            found.push(word.trim_start_matches('(').to_owned());
+            let word = word.trim_start_matches('(').trim_end_matches([';', ',']);
+            found.push(word.to_owned());
+        } else if let Some(word) = words().next().filter(|_| begins_with_verb(part)) {
+            found.push(word.to_owned());
+        } else if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            // The number of a line.
         } else if !part.contains(' ') && (at > 0 || part.contains('.')) {
             // What follows a program's name may be a file of the directory.
             found.push(part.to_owned());
         }
     }
     found
+}
+
+/// `cannot create x.txt`: what follows is a file of the directory.
+fn begins_with_verb(part: &str) -> bool {
+    let lower = part.to_ascii_lowercase();
+    let verbs = VERBS.iter().filter(|(verb, _)| verb.contains(' '));
+    verbs.into_iter().any(|(verb, _)| {
+        let rest = lower.strip_prefix(verb);
+        rest.is_some_and(|rest| !rest.trim().is_empty())
+    })
 }
 
 /// Java puts the reason behind the path: `/a/b (Permission denied)`.
@@ -232,6 +247,21 @@ mod tests {
                 "sh: 1: cannot create /h/x: Permission denied",
                 "/h/x",
                 Some(Operation::Write),
+            ),
+            (
+                "sh: 1: cannot create x.txt: Permission denied",
+                "x.txt",
+                Some(Operation::Write),
+            ),
+            (
+                "cannot write 'x.txt', it was not created: Permission denied (os error 13)",
+                "x.txt",
+                Some(Operation::Write),
+            ),
+            (
+                "cannot make the directories above a/b: Permission denied (os error 13)",
+                "a/b",
+                Some(Operation::Create),
             ),
             (
                 "bash: line 1: /h/.bashrc: Permission denied",
@@ -294,6 +324,8 @@ mod tests {
                         "{line}: {complaint:?}"
                     );
                     assert_eq!(complaint.tried, tried, "{line}");
+                    let numbers = complaint.paths.iter().filter(|p| p.parse::<u32>().is_ok());
+                    assert_eq!(numbers.count(), 0, "{line}: {complaint:?}");
                 }
                 None => assert!(path.is_empty(), "{line}"),
             }

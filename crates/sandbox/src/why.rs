@@ -290,6 +290,11 @@ impl Policy {
             _ if executes(place) => ("rwx", "writing"),
             _ => ("rw", "writing"),
         };
+        let uses = matches!(operation, Operation::Read | Operation::Execute);
+        if uses && std::fs::symlink_metadata(place).is_err_and(|error| is_absent(&error)) {
+            let none = format!("No rule is proposed, for there is no {}", visible(place));
+            return (None, none);
+        }
         // A rule on what does not exist is skipped, so the line names the
         // directory that does.
         let existing = place.ancestors().find(|p| p.exists()).unwrap_or(place);
@@ -338,6 +343,11 @@ fn port(operation: Operation, target: &Path) -> Option<u16> {
     let dials = matches!(operation, Operation::Connect | Operation::Bind);
     let (_, port) = text.rsplit_once(':').filter(|_| dials)?;
     port.parse().ok()
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 fn depth(path: &Path) -> usize {

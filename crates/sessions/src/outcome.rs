@@ -8,7 +8,11 @@ use ollie_protocol::{Denial, Enforced, ToolResult};
 pub(crate) fn call_end(result: &ToolResult, policy: &Path) -> CallEnd {
     let mut content = result.content.clone();
     let denied = result.sandbox.denied.iter();
-    let denied: Vec<_> = denied.map(|denial| self::denied(denial, policy)).collect();
+    let mut denied: Vec<_> = denied.map(|denial| self::denied(denial, policy)).collect();
+    if !denied.is_empty() {
+        // Such as why the working directory is not granted.
+        denied.extend(result.sandbox.notes.iter().cloned());
+    }
     for sentence in sentences(result).iter().chain(&denied) {
         if !content.is_empty() && !content.ends_with('\n') {
             content.push('\n');

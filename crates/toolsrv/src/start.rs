@@ -20,7 +20,7 @@ use crate::places::Places;
 use crate::project::Project;
 use crate::serve::serve;
 use crate::session::Session;
-use crate::stale::sweep;
+use crate::stale::{alive, sweep};
 use crate::stdio::Stdio;
 use crate::store::Store;
 
@@ -41,6 +41,9 @@ pub fn start(variables: Vec<(OsString, OsString)>, lasting: bool) -> Result<(), 
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let environment = Environment::new(variables);
     let places = Places::make(&|name| environment.var(name), lasting)?;
+    // Between bind(2) and listen(2) a connection is refused as if nobody lived
+    // here; this says to another session's sweep that somebody does.
+    let _alive = alive(&places.run);
     let litter = Litter::new(vec![places.run.clone(), places.tmp.clone()]);
     let companion = match Companion::fork(&litter) {
         Ok(companion) => companion,
@@ -119,7 +122,9 @@ async fn prepare(
     let (project, text) = Project::read(&cwd, boot.project)?;
     let spawner = Spawner::new(companion).map_err(Error::Companion)?;
     let socket = places.socket();
-    let listener = listen(&socket)?;
+    let listener = UnixListener::bind(&socket).map_err(Error::system("bind the socket"))?;
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
+        .map_err(Error::system("protect the socket"))?;
     let nonce = match boot.nonce.take() {
         Some(nonce) => nonce,
         None => Nonce::random()
@@ -143,19 +148,6 @@ async fn prepare(
         nonce,
         project: text.unwrap_or_default(),
     })
-}
-
-/// Listens at `socket`, which has its name only then: between bind(2) and
-/// listen(2) a connection is refused, and to another session's [`sweep`] that
-/// means that nobody lives here.
-fn listen(socket: &Path) -> Result<UnixListener, Error> {
-    // No longer than the name that it gets, which fits into `sun_path`.
-    let bound = socket.with_file_name("bound");
-    let listener = UnixListener::bind(&bound).map_err(Error::system("bind the socket"))?;
-    std::fs::set_permissions(&bound, std::fs::Permissions::from_mode(0o600))
-        .map_err(Error::system("protect the socket"))?;
-    std::fs::rename(&bound, socket).map_err(Error::system("name the socket"))?;
-    Ok(listener)
 }
 
 /// Reads `size[4] json[size]` and not a byte more: 9P follows.

@@ -14,6 +14,8 @@ ip link set lo up
 ip addr add 198.51.100.1/32 dev lo
 mount --bind $1/resolv.conf "$(readlink -f /etc/resolv.conf)"
 mount --bind $1/nsswitch.conf /etc/nsswitch.conf
+# That of an earlier run says ready as well.
+rm -f $1/log
 /usr/bin/python3 $1/names.py $1/log &
 server=$!
 trap 'kill $server' EXIT
