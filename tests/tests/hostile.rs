@@ -182,3 +182,104 @@ fn links_made_by_a_call_open_nothing_to_the_next() {
         .failed();
     assert_eq!(end.out(), "");
 }
+
+/// As GNU stow and others keep a home: its files are links into a project.
+#[test]
+fn a_home_linked_into_a_project_gives_the_next_session_no_key() {
+    let world = World::ordinary();
+    world.write("home/dotfiles/gitconfig", "[user]\n");
+    world.make_directory("home/dotfiles/m2");
+    world.make_directory("home/.m2");
+    let key = std::fs::read_to_string(world.home().join(".ssh/id_ed25519")).unwrap();
+    let links = "rm -f .gitconfig; ln -s dotfiles/gitconfig .gitconfig\n\
+                 ln -s ../dotfiles/m2 .m2/repository; ln -s dotfiles/hosts .ssh/known_hosts\n\
+                 echo host >dotfiles/hosts";
+    let made = world
+        .command("/bin/sh")
+        .args(["-c", links])
+        .cwd(world.home());
+    let _ = made.run().has_status(0);
+    let read = "cat ~/.gitconfig; cat ~/.ssh/known_hosts; ls ~/.m2/repository/ && echo listed";
+    let before = world.shell(read).run();
+    assert!(before.out().contains("[user]"), "{before}");
+
+    let plant = "ln -sf ../.ssh/id_ed25519 gitconfig; ln -sf ../.ssh/id_ed25519 hosts\n\
+                 rmdir m2; ln -s ../.ssh m2; ls -l";
+    let planted = world
+        .ollie(["exec", "--cwd"])
+        .arg(world.home().join("dotfiles"))
+        .args(["--", "sh", "-c", plant])
+        .run()
+        .has_status(0);
+    assert!(planted.out().contains("m2 -> ../.ssh"), "{planted}");
+    let read = "cat ~/.gitconfig ~/.ssh/known_hosts ~/.m2/repository/id_ed25519; \
+                echo x >>~/.m2/repository/authorized_keys; ls ~/.m2/repository/";
+    let after = world.shell(read).run();
+    assert!(!after.out().contains(key.trim()), "{after}");
+    assert_eq!(after.out(), "", "{after}");
+    assert!(!world.home().join(".ssh/authorized_keys").exists());
+}
+
+/// The same with what ollie itself believes.
+#[test]
+fn a_project_with_ollies_own_files_in_it_is_not_given_to_tools() {
+    let world = World::ordinary();
+    world.write("home/dotfiles/ollie/config.yaml", "remotes: {}\n");
+    world.write("home/dotfiles/ollie/sandbox.yaml", "env: [LANG]\n");
+    let links = "mkdir -p .config/ollie; for f in config sandbox; do \
+                 ln -s ../../dotfiles/ollie/$f.yaml .config/ollie/$f.yaml; done";
+    let made = world
+        .command("/bin/sh")
+        .args(["-c", links])
+        .cwd(world.home());
+    let _ = made.run().has_status(0);
+    for file in ["config.yaml", "sandbox.yaml"] {
+        let _ = world
+            .ollie(["exec", "--cwd"])
+            .arg(world.home().join("dotfiles"))
+            .args(["--", "sh", "-c"])
+            .arg(format!("echo '# by a tool' >>ollie/{file}"))
+            .run()
+            .failed()
+            .says(&["ollie's own"]);
+        let text = std::fs::read_to_string(world.home().join("dotfiles/ollie").join(file));
+        assert!(!text.unwrap().contains("by a tool"), "{file}");
+    }
+}
+
+/// Below /tmp anybody may have made the directory first.
+#[test]
+fn a_server_of_another_user_is_not_talked_to() {
+    let Some(_) = User::root("another user's server") else {
+        return;
+    };
+    let world = World::ordinary();
+    let door = world.doorway();
+    world.make_directory("run/ollie");
+    let listener = std::os::unix::net::UnixListener::bind(&door).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&door, open).unwrap();
+    for args in [
+        &[
+            "fs",
+            "write",
+            "session/one/prompt",
+            "the password is hunter2",
+        ][..],
+        &["session", "ls"],
+        &["chat"],
+    ] {
+        let _ = world
+            .ollie(args)
+            .run()
+            .has_status(216)
+            .says(&["served by user 0"]);
+    }
+    listener.set_nonblocking(true).unwrap();
+    while let Ok((mut stream, _)) = listener.accept() {
+        let mut heard = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut heard);
+        assert_eq!(heard, b"");
+    }
+    std::fs::remove_dir_all(world.base().join("run/ollie")).unwrap();
+}

@@ -53,7 +53,7 @@ fn a_policy_that_gives_ollies_own_files_is_an_error() {
         .shell("true")
         .run()
         .has_status(206)
-        .says(&["a directory of ollie's own"]);
+        .says(&["which is ollie's own"]);
 }
 
 #[test]

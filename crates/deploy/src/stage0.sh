@@ -92,7 +92,7 @@ ollie_try() (
   case $1 in /*) ;; '') echo 'HOME is not set'; exit ;; *) echo 'it is not an absolute path'; exit ;; esac
   case $1 in *"$ollie_nl"*) echo 'its name has a newline'; exit ;; esac
   ! ollie_skip "$1" || { echo 'it failed before'; exit; }
-  case $1 in "$HOME"/*) [ -d "$HOME" ] || { echo 'there is no such home directory'; exit; } ;; esac
+  case $1 in "${HOME:-//}"/*) [ -d "$HOME" ] || { echo 'there is no such home directory'; exit; } ;; esac
   [ ! -h "$1" ] || { echo 'it is a symbolic link'; exit; }
   at=$1/linux-$ollie_a
   t=$at/.staged-$ollie_n
@@ -167,7 +167,7 @@ done
 if [ -n "$ollie_sha" ]; then
   ollie_c=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
   ollie_c=${ollie_c:+$ollie_c/ollie}
-  set -- "$ollie_c" "/var/tmp/ollie-$ollie_u" "/dev/shm/ollie-$ollie_u" "/tmp/ollie-$ollie_u"
+  set -- "$ollie_c" "/var/tmp/ollie-$ollie_u" "/tmp/ollie-$ollie_u"
   for ollie_r in "$@"; do ollie_run "$ollie_r"; done
   for ollie_r in "$@"; do
     ollie_e=$(ollie_try "$ollie_r")

@@ -41,6 +41,18 @@ impl Daemon {
         use std::io::ErrorKind;
         match UnixStream::connect(socket).await {
             Ok(stream) => {
+                let peer = stream.peer_cred().map_err(|source| Error::Io {
+                    action: "ask who serves",
+                    source,
+                })?;
+                // Below /tmp anybody may have been there first, and would learn
+                // what is asked of a model.
+                if peer.uid() != rustix::process::getuid().as_raw() {
+                    return Err(Error::Stranger {
+                        socket: socket.to_owned(),
+                        uid: peer.uid(),
+                    });
+                }
                 let (reader, writer) = stream.into_split();
                 Ok(Some(Self::attach(reader, writer).await?))
             }

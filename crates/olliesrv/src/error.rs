@@ -102,6 +102,16 @@ pub(crate) enum Error {
     /// Another daemon serves.
     #[error("another olliesrv serves on {0:?}: end it first")]
     Running(PathBuf),
+    /// Somebody else serves where our daemon would.
+    #[error(
+        "{socket:?} is served by user {uid}, who is not you: set XDG_RUNTIME_DIR to a directory of yours"
+    )]
+    Stranger {
+        /// Where.
+        socket: PathBuf,
+        /// Who.
+        uid: u32,
+    },
     /// No daemon serves.
     #[error("no olliesrv serves: start one with `olliesrv serve`")]
     NotRunning,

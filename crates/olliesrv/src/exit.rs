@@ -122,7 +122,7 @@ pub(crate) fn of_error(error: &Error) -> u8 {
         Error::NoBundle(_) | Error::NoHome(_) | Error::WrongBuild { .. } => NO_TOOLSRV,
         Error::Config { .. } | Error::ConfigFile { .. } | Error::Tools(_) => CONFIG,
         Error::NoBackend | Error::Backend { .. } => CONFIG,
-        Error::Running(_) | Error::NotRunning => DAEMON,
+        Error::Running(_) | Error::NotRunning | Error::Stranger { .. } => DAEMON,
         Error::SessionGone => LOST,
         Error::Daemon(ninep_rs::Error::Remote(_))
         | Error::NoFile(_)

@@ -60,9 +60,19 @@ pub(crate) const MACHINE: [&str; 4] = ["/dev", "/proc", "/sys", "/boot"];
 pub(crate) struct Guard {
     home: Option<PathBuf>,
     kept: Vec<(PathBuf, &'static str)>,
+    /// The stores as they are named, and where that leads.
+    named: Vec<(PathBuf, PathBuf)>,
+    /// Files of ollie's own that lie elsewhere, and a link leads there.
+    linked: Vec<PathBuf>,
     programs: Vec<PathBuf>,
     usual: Vec<PathBuf>,
 }
+
+/// Directories in which everybody makes files.
+const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// The most entries of ollie's own directories that are looked at.
+const ENTRIES_MAX: usize = 4096;
 
 impl Guard {
     pub(crate) fn new(view: &HostView<'_>) -> Self {
@@ -79,9 +89,21 @@ impl Guard {
             .ollie_roots
             .iter()
             .map(|p| (resolved(p), "a directory of ollie's own"));
+        let linked = linked(view.ollie_roots);
+        let own = linked
+            .iter()
+            .map(|path| (path.clone(), "a file of ollie's own"));
+        let names = STORES_IN_HOME.iter().chain(&PASSWORDS_IN_HOME);
+        let named = names
+            .filter_map(|name| view.home.map(|home| home.join(name)))
+            .chain(STORES_ON_HOST.iter().map(PathBuf::from))
+            .map(|path| (path.clone(), resolved(&path)))
+            .collect();
         Self {
             home,
-            kept: stores.chain(passwords).chain(roots).collect(),
+            kept: stores.chain(passwords).chain(roots).chain(own).collect(),
+            named,
+            linked,
             // Relative entries, the empty one among them, mean the current
             // directory wherever it is, so they say nothing about this one.
             programs: view
@@ -116,6 +138,9 @@ impl Guard {
         if let Some(tree) = MACHINE.iter().find(|m| dir.starts_with(m)) {
             return Some(format!("it lies in {tree}, which is the machine itself"));
         }
+        if SHARED.iter().any(|shared| Path::new(shared) == dir) {
+            return Some("everybody makes files in it".into());
+        }
         self.touches_kept(dir).or_else(|| {
             let mut programs = self.programs.iter().chain(&self.usual);
             let program = programs.find(|p| p.starts_with(dir))?;
@@ -146,6 +171,32 @@ impl Guard {
                 None
             }
         })
+    }
+
+    /// Why a rule of a profile does not hold that was written for `path`, where
+    /// a link makes `canonical` of it: a tool of an earlier session may have
+    /// made that link, in a project to which a file of HOME leads.
+    pub(crate) fn leads_to_kept(&self, path: &Path, canonical: &Path) -> Option<String> {
+        let is_named = |(name, real): &(PathBuf, PathBuf)| {
+            path.strip_prefix(name)
+                .is_ok_and(|rest| real.join(rest) == canonical)
+        };
+        if path == canonical || self.named.iter().any(is_named) {
+            return None;
+        }
+        let home = self.home.iter();
+        let mut files = home
+            .flat_map(|home| FILES_IN_HOME.map(|(name, what)| (home.join(name), what)))
+            .chain(FILES_OF_MACHINE.map(|(path, what)| (path.into(), what)));
+        self.touches_kept(canonical).or_else(|| {
+            let (_, what) = files.find(|(file, _)| file != path && resolved(file) == canonical)?;
+            Some(format!("it is {what}"))
+        })
+    }
+
+    /// Files of ollie's own that lie outside of its directories.
+    pub(crate) fn linked(&self) -> &[PathBuf] {
+        &self.linked
     }
 
     /// What is to be spared when rules are proposed, those on PATH included.
@@ -179,6 +230,25 @@ impl Guard {
 /// that is made later must be guarded as well.
 fn resolved(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Where links in these directories, and in the directories in them, lead.
+fn linked(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten();
+        entries
+            .flatten()
+            .map(|entry| entry.path())
+            .take(ENTRIES_MAX)
+    };
+    let is_link = |path: &PathBuf| path.symlink_metadata().is_ok_and(|stat| stat.is_symlink());
+    let above: Vec<PathBuf> = roots.iter().flat_map(|root| entries(root)).collect();
+    let below: Vec<PathBuf> = above.iter().flat_map(|path| entries(path)).collect();
+    let links = above.into_iter().chain(below).take(ENTRIES_MAX);
+    links
+        .filter(is_link)
+        .filter_map(|link| std::fs::canonicalize(link).ok())
+        .collect()
 }
 
 #[cfg(test)]

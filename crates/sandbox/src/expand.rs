@@ -143,6 +143,13 @@ impl Work<'_> {
                 return Ok(self.skip(written, origin, why));
             }
         };
+        if origin.layer == Layer::Profile
+            && let Some(reason) = self.guard.leads_to_kept(&path, &canonical)
+        {
+            let why = format!("a link leads to {}, and {reason}", visible(&canonical));
+            self.notes.push(format!("{written} is not granted: {why}"));
+            return Ok(self.skip(written, origin, why));
+        }
         if names_cwd && let Some(reason) = self.guard.refuses(&canonical) {
             self.refuse_cwd(written, origin, &canonical, &reason);
             return Ok(None);
@@ -207,7 +214,8 @@ impl Work<'_> {
     fn keep_own_files(&mut self) -> Result<(), Error> {
         let mut kept = Vec::new();
         for grant in std::mem::take(&mut self.grants) {
-            let own = self.view.ollie_roots.iter().find(|root| {
+            let mut own = self.view.ollie_roots.iter().chain(self.guard.linked());
+            let own = own.find(|root| {
                 let private = self.view.tmpdir == Some(root.as_path());
                 let root = std::fs::canonicalize(root).unwrap_or_else(|_| (*root).clone());
                 !private && root.starts_with(&grant.path)
@@ -217,7 +225,7 @@ impl Work<'_> {
                 continue;
             };
             let reason = format!(
-                "it contains {}, a directory of ollie's own, which tools must not write",
+                "it contains {}, which is ollie's own and which tools must not write",
                 visible(own)
             );
             if is_personal(grant.origin.layer) {

@@ -52,6 +52,19 @@ impl Policy {
         })
     }
 
+    /// Why writing to `path` would be running programs outside of the sandbox.
+    pub(crate) fn runs_later(&self, path: &Path) -> Option<String> {
+        let on_path = self.kept.iter().filter(|kept| kept.what == ON_PATH);
+        if let Some(kept) = on_path
+            .into_iter()
+            .find(|kept| path.starts_with(&kept.path))
+        {
+            return Some(format!("{} is {ON_PATH}", visible(&kept.path)));
+        }
+        let meaning = crate::project::meaning(path.to_str()?)?;
+        Some(meaning.to_owned())
+    }
+
     /// Why no rule on `path`, a directory that is wanted for a part of it, is to
     /// be proposed.
     pub(crate) fn too_much(&self, path: &Path, writes: bool) -> Option<String> {

@@ -197,7 +197,9 @@ fn meet(a: &Network, b: &Network) -> Network {
     }
 }
 
-fn meaning(path: &str) -> Option<&'static str> {
+/// What a rule on `path` means beyond its words, for paths where that is more
+/// than a file.
+pub(crate) fn meaning(path: &str) -> Option<&'static str> {
     let ends = |names: &[&str]| names.iter().any(|n| path.ends_with(n));
     if ends(&["docker.sock", "podman.sock", "containerd.sock", "crio.sock"]) {
         Some(
@@ -214,6 +216,10 @@ fn meaning(path: &str) -> Option<&'static str> {
         "/.bash_profile",
         "/.zshrc",
         "/.zshenv",
+        "/.zprofile",
+        "/.gitconfig",
+        "/.config/git/config",
+        "/.config/fish/config.fish",
         "/ld.so.preload",
     ]) || ["/autostart", "/etc/cron", "/etc/profile.d", "/etc/sudoers"]
         .iter()

@@ -290,6 +290,13 @@ impl Policy {
             _ if executes(place) => ("rwx", "writing"),
             _ => ("rw", "writing"),
         };
+        let changes = matches!(
+            operation,
+            Operation::Write | Operation::Create | Operation::Remove
+        );
+        if changes && let Some(reason) = self.runs_later(path) {
+            return (None, format!("No rule is proposed, for {reason}"));
+        }
         let uses = matches!(operation, Operation::Read | Operation::Execute);
         if uses && std::fs::symlink_metadata(place).is_err_and(|error| is_absent(&error)) {
             let none = format!("No rule is proposed, for there is no {}", visible(place));
