@@ -22,7 +22,7 @@ use crate::{
 const STEP: Duration = Duration::from_secs(60);
 /// For how long a host that is too busy is asked again. Beside a time no number
 /// of attempts: what each takes depends on how busy it is.
-const BUSY: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_secs(30);
 /// The first pause between them; it doubles, and a random part is added.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
