@@ -94,23 +94,31 @@ const LONG: &str = r#"{"text":"I wait."}
 {"stop":"end"}
 "#;
 
+/// Its call is stopped, and the next prompt is there.
+const STOPPED: [(&str, &str); 5] = [
+    ("await", "> "),
+    ("type", "go\r"),
+    // The command's output, not the call that names it.
+    ("await", "begun\r\n"),
+    ("type", CTRL_C),
+    ("await", "> "),
+];
+
 #[test]
 fn ctrl_c_stops_a_call_and_the_next_prompt_is_there() {
     let Some(world) = world("Ctrl-C in a turn") else {
         return;
     };
     let steps = [
-        ("await", "> "),
-        ("type", "go\r"),
-        // The command's output, not the call that names it.
-        ("await", "begun\r\n"),
-        ("type", CTRL_C),
-        ("await", "> "),
-        ("type", "once more\r"),
-        ("await", "Here again."),
-        ("await", "> "),
-        ("type", CTRL_D),
-    ];
+        &STOPPED[..],
+        &[
+            ("type", "once more\r"),
+            ("await", "Here again."),
+            ("await", "> "),
+            ("type", CTRL_D),
+        ],
+    ]
+    .concat();
     let (shown, status) = at_a_terminal(&world, LONG, &steps);
     assert!(!shown.contains("never"), "{shown}");
     assert_eq!(status, 0, "{shown}");
@@ -122,16 +130,15 @@ fn what_is_resumed_is_seen() {
         return;
     };
     let steps = [
-        ("await", "> "),
-        ("type", "go\r"),
-        ("await", "begun\r\n"),
-        ("type", CTRL_C),
-        ("await", "> "),
-        ("type", "/resume\r"),
-        ("await", "Here again."),
-        ("await", "> "),
-        ("type", CTRL_D),
-    ];
+        &STOPPED[..],
+        &[
+            ("type", "/resume\r"),
+            ("await", "Here again."),
+            ("await", "> "),
+            ("type", CTRL_D),
+        ],
+    ]
+    .concat();
     let (shown, status) = at_a_terminal(&world, LONG, &steps);
     assert_eq!(status, 0, "{shown}");
 }

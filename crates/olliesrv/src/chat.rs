@@ -210,13 +210,8 @@ impl<'d> Chat<'d> {
 
     /// One prompt and everything up to its end.
     async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<u8, Error> {
-        let path = format!("session/{}/prompt", self.session);
-        if let Err(error) = self.daemon.write(&path, prompt.clone().into()).await {
-            if let Error::Daemon(ninep_rs::Error::Remote(refused)) = &error {
-                output::complain(&crate::printable::printable(refused));
-                return Ok(exit::TURN_FAILED);
-            }
-            return Err(error);
+        if !self.order("prompt", &prompt).await? {
+            return Ok(exit::TURN_FAILED);
         }
         self.spoken = true;
         self.follow(Some(&prompt), signals).await

@@ -47,7 +47,7 @@ impl Daemon {
                 })?;
                 // Below /tmp anybody may have been there first, and would learn
                 // what is asked of a model.
-                if peer.uid() != rustix::process::getuid().as_raw() {
+                if peer.uid() != doorway::own_uid() {
                     return Err(Error::Stranger {
                         socket: socket.to_owned(),
                         uid: peer.uid(),

@@ -148,7 +148,7 @@ fn failed(source: io::Error) -> Error {
     }
 }
 
-fn own_uid() -> u32 {
+pub(crate) fn own_uid() -> u32 {
     rustix::process::getuid().as_raw()
 }
 

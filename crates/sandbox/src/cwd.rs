@@ -42,6 +42,7 @@ const STORES_ON_HOST: [&str; 5] = [
     "/root/.ssh",
 ];
 
+const KEYS: &str = "a place of private keys";
 const PASSWORDS: &str = "a place of passwords";
 
 /// What is told of a directory where shells look for programs.
@@ -77,14 +78,20 @@ const ENTRIES_MAX: usize = 4096;
 impl Guard {
     pub(crate) fn new(view: &HostView<'_>) -> Self {
         let home = view.home.map(resolved);
-        let stores = STORES_IN_HOME
+        let in_home = |name: &&str| view.home.map(|home| home.join(name));
+        let keys = STORES_IN_HOME
             .iter()
-            .filter_map(|s| view.home.map(|h| h.join(s)))
+            .filter_map(in_home)
             .chain(STORES_ON_HOST.iter().map(PathBuf::from))
-            .map(|p| (resolved(&p), "a place of private keys"));
-        let passwords = PASSWORDS_IN_HOME
-            .iter()
-            .filter_map(|s| view.home.map(|h| (resolved(&h.join(s)), PASSWORDS)));
+            .map(|name| (name, KEYS));
+        let passwords = PASSWORDS_IN_HOME.iter().filter_map(in_home);
+        let (named, stores): (Vec<_>, Vec<_>) = keys
+            .chain(passwords.map(|name| (name, PASSWORDS)))
+            .map(|(name, what)| {
+                let real = resolved(&name);
+                ((name, real.clone()), (real, what))
+            })
+            .unzip();
         let roots = view
             .ollie_roots
             .iter()
@@ -93,15 +100,9 @@ impl Guard {
         let own = linked
             .iter()
             .map(|path| (path.clone(), "a file of ollie's own"));
-        let names = STORES_IN_HOME.iter().chain(&PASSWORDS_IN_HOME);
-        let named = names
-            .filter_map(|name| view.home.map(|home| home.join(name)))
-            .chain(STORES_ON_HOST.iter().map(PathBuf::from))
-            .map(|path| (path.clone(), resolved(&path)))
-            .collect();
         Self {
             home,
-            kept: stores.chain(passwords).chain(roots).chain(own).collect(),
+            kept: stores.into_iter().chain(roots).chain(own).collect(),
             named,
             linked,
             // Relative entries, the empty one among them, mean the current
@@ -184,14 +185,18 @@ impl Guard {
         if path == canonical || self.named.iter().any(is_named) {
             return None;
         }
-        let home = self.home.iter();
-        let mut files = home
-            .flat_map(|home| FILES_IN_HOME.map(|(name, what)| (home.join(name), what)))
-            .chain(FILES_OF_MACHINE.map(|(path, what)| (path.into(), what)));
         self.touches_kept(canonical).or_else(|| {
+            let mut files = self.files();
             let (_, what) = files.find(|(file, _)| file != path && resolved(file) == canonical)?;
             Some(format!("it is {what}"))
         })
+    }
+
+    /// Files with passwords or the like in them, and what each is.
+    fn files(&self) -> impl Iterator<Item = (PathBuf, &'static str)> {
+        let home = self.home.iter();
+        home.flat_map(|home| FILES_IN_HOME.map(|(name, what)| (home.join(name), what)))
+            .chain(FILES_OF_MACHINE.map(|(path, what)| (path.into(), what)))
     }
 
     /// Files of ollie's own that lie outside of its directories.
@@ -203,11 +208,8 @@ impl Guard {
     pub(crate) fn kept(&self) -> Vec<Kept> {
         let programs = self.programs.iter().chain(&self.usual);
         let programs = programs.map(|path| (path.clone(), ON_PATH));
-        let home = self.home.iter();
-        let files = home.flat_map(|home| FILES_IN_HOME.map(|(name, what)| (home.join(name), what)));
-        let machine = FILES_OF_MACHINE.map(|(path, what)| (path.into(), what));
-        let files = files.chain(machine);
-        let all = self.kept.iter().cloned().chain(files).chain(programs);
+        let all = self.kept.iter().cloned();
+        let all = all.chain(self.files()).chain(programs);
         all.map(|(path, what)| Kept {
             path,
             what: what.to_owned(),

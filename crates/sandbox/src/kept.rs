@@ -54,11 +54,8 @@ impl Policy {
 
     /// Why writing to `path` would be running programs outside of the sandbox.
     pub(crate) fn runs_later(&self, path: &Path) -> Option<String> {
-        let on_path = self.kept.iter().filter(|kept| kept.what == ON_PATH);
-        if let Some(kept) = on_path
-            .into_iter()
-            .find(|kept| path.starts_with(&kept.path))
-        {
+        let mut on_path = self.kept.iter().filter(|kept| kept.what == ON_PATH);
+        if let Some(kept) = on_path.find(|kept| path.starts_with(&kept.path)) {
             return Some(format!("{} is {ON_PATH}", visible(&kept.path)));
         }
         let meaning = crate::project::meaning(path.to_str()?)?;

@@ -212,9 +212,8 @@ fn bare(line: &str) -> Vec<String> {
 /// `cannot create x.txt`: what follows is a file of the directory.
 fn begins_with_verb(part: &str) -> bool {
     let lower = part.to_ascii_lowercase();
-    let verbs = VERBS.iter().filter(|(verb, _)| verb.contains(' '));
-    verbs.into_iter().any(|(verb, _)| {
-        let rest = lower.strip_prefix(verb);
+    VERBS.iter().any(|(verb, _)| {
+        let rest = lower.strip_prefix(verb).filter(|_| verb.contains(' '));
         rest.is_some_and(|rest| !rest.trim().is_empty())
     })
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FlockOperation, flock};
+use crate::directory_lock::Holder;
 
 /// What was used this recently stays: somebody may be about to start it.
 const RECENT: Duration = Duration::from_secs(60 * 60);
@@ -23,11 +23,10 @@ pub(crate) fn version_directory(program: &Path) -> Option<&Path> {
 /// kept. A lock it is and not a look into /proc, because toolsrv cannot be
 /// looked at there (`PR_SET_DUMPABLE` of prctl(2)).
 pub(crate) fn hold(version: &Path) -> Option<File> {
-    let directory = File::open(version).ok()?;
-    // The time of the directory says when its version was last used.
-    let _ = directory.set_modified(SystemTime::now());
-    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
-    Some(directory)
+    // The time of the directory says when its version was last used, also where
+    // there are no locks.
+    let _ = File::open(version).and_then(|it| it.set_modified(SystemTime::now()));
+    Holder::User.lock(version)
 }
 
 /// Keeps this version and the one that was used before it, and removes the
@@ -57,10 +56,7 @@ pub(crate) fn collect(own: &Path, now: SystemTime) {
     others.sort();
     let old = others.into_iter().skip(1).filter(|(age, _)| *age > RECENT);
     for (_, version) in old {
-        let Ok(directory) = File::open(&version) else {
-            continue;
-        };
-        if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        if let Some(_held) = Holder::Remover.lock(&version) {
             let _ = fs::remove_dir_all(version);
         }
     }

@@ -32,6 +32,7 @@ mod call_file;
 mod call_tree;
 mod calls;
 mod collect;
+mod directory_lock;
 mod door;
 mod doorbook;
 mod driver;

@@ -1,13 +1,11 @@
 //! What sessions have left whose processes were all killed at once.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
-
+use crate::directory_lock::Holder;
 use crate::places::{RUN, SOCKET, TMP};
 
 /// Removes the directories of dead sessions beside those of this one: nobody
@@ -22,11 +20,9 @@ pub(crate) fn sweep(run: &Path, tmp: &Path) {
         let Some(word) = word.filter(|_| path != run && is_ours(&path)) else {
             continue;
         };
-        let unheld = || {
-            let directory = File::open(&path)?;
-            flock(&directory, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)
-        };
-        if is_dead(&path.join(SOCKET)) && unheld().is_ok() {
+        if is_dead(&path.join(SOCKET))
+            && let Some(_held) = Holder::Remover.lock(&path)
+        {
             let files = tmps.join(format!("{TMP}{word}"));
             if is_ours(&files) {
                 let _ = ollie_exec::remove_tree(&files);
@@ -34,15 +30,6 @@ pub(crate) fn sweep(run: &Path, tmp: &Path) {
             let _ = ollie_exec::remove_tree(&path);
         }
     }
-}
-
-/// Marks a session's directory as one that is lived in, for as long as the
-/// result is kept by this process or one that it forked. Where a file system
-/// has no locks, the socket alone says so.
-pub(crate) fn alive(run: &Path) -> Option<File> {
-    let directory = File::open(run).ok()?;
-    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
-    Some(directory)
 }
 
 /// A private directory of this user, and no link to one.
@@ -55,7 +42,7 @@ fn is_ours(path: &Path) -> bool {
 /// ECONNREFUSED of connect(2): the socket is there, and nobody has it open. A
 /// session that is about to begin has none yet.
 fn is_dead(socket: &Path) -> bool {
-    let refused = io::ErrorKind::ConnectionRefused;
+    let refused = std::io::ErrorKind::ConnectionRefused;
     UnixStream::connect(socket).is_err_and(|error| error.kind() == refused)
 }
 
@@ -91,7 +78,7 @@ mod tests {
         // Bound and not listening yet.
         let bound = session("6");
         drop(UnixListener::bind(bound.0.join(SOCKET)).unwrap());
-        let held = alive(&bound.0).unwrap();
+        let held = Holder::User.lock(&bound.0).unwrap();
         let open = session("5");
         drop(UnixListener::bind(open.0.join(SOCKET)).unwrap());
         fs::set_permissions(&open.0, fs::Permissions::from_mode(0o755)).unwrap();

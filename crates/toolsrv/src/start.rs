@@ -15,12 +15,13 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::collect::{collect, hold, version_directory};
+use crate::directory_lock::Holder;
 use crate::facts::Environment;
 use crate::places::Places;
 use crate::project::Project;
 use crate::serve::serve;
 use crate::session::Session;
-use crate::stale::{alive, sweep};
+use crate::stale::sweep;
 use crate::stdio::Stdio;
 use crate::store::Store;
 
@@ -43,7 +44,7 @@ pub fn start(variables: Vec<(OsString, OsString)>, lasting: bool) -> Result<(), 
     let places = Places::make(&|name| environment.var(name), lasting)?;
     // Between bind(2) and listen(2) a connection is refused as if nobody lived
     // here; this says to another session's sweep that somebody does.
-    let _alive = alive(&places.run);
+    let _alive = Holder::User.lock(&places.run);
     let litter = Litter::new(vec![places.run.clone(), places.tmp.clone()]);
     let companion = match Companion::fork(&litter) {
         Ok(companion) => companion,
