@@ -142,6 +142,30 @@ fn what_it_takes_away_is_gone_without_trust() {
         .shell("python3 -c 'import socket; socket.socket()'")
         .run()
         .failed();
+    // No line of the person's file brings it back, so none is proposed.
+    let why = |operation: &str, what: &str| {
+        let end = world.ollie(["policy", "why", operation, what]).run();
+        end.out() + &end.err()
+    };
+    let config = world.home().join(".gitconfig").display().to_string();
+    let dropped = why("read", &config);
+    assert!(dropped.contains("drop {HOME}/.gitconfig"), "{dropped}");
+    let tcp = why("connect", "example.org:443");
+    assert!(tcp.contains("the project's file"), "{tcp}");
+    let told = world
+        .shell("cat ~/.gitconfig; python3 -c 'import socket; socket.socket()'")
+        .run()
+        .failed()
+        .err();
+    for text in [&dropped, &tcp, &told] {
+        assert!(text.contains("No rule is proposed"), "{text}");
+        assert!(
+            !text.contains("filesystem: {") && !text.contains("network: {"),
+            "{text}"
+        );
+    }
+    let shown = world.ollie(["policy", "show"]).run().ok();
+    assert!(shown.contains("\ndropped\n  "), "{shown}");
 }
 
 #[test]

@@ -321,3 +321,14 @@ fn doctors_milliseconds_have_three_places_at_most() {
         assert!((1..=3).contains(&places), "{text}");
     }
 }
+
+#[test]
+fn a_background_process_of_a_single_call_is_said_to_have_ended() {
+    let world = World::ordinary();
+    let _ = world
+        .ollie(["call", "proc_start", "code=exec sleep 60"])
+        .run()
+        .has_status(0)
+        .says(&["ended with it", "--lease"]);
+    world.nothing_left();
+}

@@ -48,6 +48,12 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
         output::print(&result.content)?;
         let file = own_paths()?.policy();
         explain(&result, verbose.is_on(), &file);
+        if options.tool == "proc_start" && result.ok {
+            output::note(
+                "this call was a session of its own, so the process has ended with it; `olliesrv \
+                 exec --lease TIME` keeps a command",
+            );
+        }
     }
     Ok(exit::of_result(&result))
 }

@@ -98,13 +98,16 @@ impl Policy {
                          open less",
                     ),
                 };
+                let taken_away = self.network_is_taken_away();
                 Denial {
                     operation: Operation::Connect.word().to_owned(),
                     target: target.to_owned(),
                     source: DenialSource::Inferred,
                     nearest: Some(self.network_rule()),
-                    allow: Some("network: { unrestricted: true }".to_owned()),
-                    opens: Some(opens.to_owned()),
+                    allow: taken_away
+                        .is_none()
+                        .then(|| "network: { unrestricted: true }".to_owned()),
+                    opens: Some(taken_away.unwrap_or_else(|| opens.to_owned())),
                 }
             }
         };

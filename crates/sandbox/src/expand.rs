@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::cwd::Guard;
 use crate::detect::{Found, detect};
 use crate::layered::PROJECT_FILE;
-use crate::policy::{Place, Skipped, Socket};
+use crate::policy::{Named, Place, Skipped};
 use crate::show::{is_personal, visible};
 use crate::variable::{Expanded, expand as variables};
 use crate::{
@@ -66,7 +66,7 @@ impl Layered {
         let mut sockets = Vec::new();
         for rule in &self.unix_sockets {
             if let Some(path) = work.resolve(&rule.value, &rule.origin)? {
-                sockets.push(Socket {
+                sockets.push(Named {
                     path,
                     written: rule.value.clone(),
                     origin: rule.origin.clone(),
@@ -74,8 +74,11 @@ impl Layered {
             }
         }
         work.refuse_planted(&mut sockets);
-        work.drop_filesystem(&self.drop.filesystem)?;
-        work.drop_sockets(&self.drop.unix_sockets, &mut sockets)?;
+        let mut dropped = work.dropped(&self.drop.filesystem)?;
+        work.drop_filesystem(&dropped)?;
+        let dropped_sockets = work.dropped(&self.drop.unix_sockets)?;
+        sockets.retain(|s| !dropped_sockets.iter().any(|d| s.path.starts_with(&d.path)));
+        dropped.extend(dropped_sockets);
         work.keep_own_files()?;
         for name in self.env.iter().chain(&self.drop.env) {
             if let Some(message) = environment::problem(&name.value) {
@@ -90,6 +93,7 @@ impl Layered {
             tmpdir: view.tmpdir.map(|t| Place(t.to_owned())),
             grants: work.grants,
             sockets,
+            dropped,
             network: self.network.clone(),
             env: self.env.clone(),
             env_dropped: self.drop.env.clone(),
@@ -264,7 +268,7 @@ impl Work<'_> {
 
     /// Takes out what a tool may have made to lead elsewhere, see
     /// [`crate::planted`].
-    fn refuse_planted(&mut self, sockets: &mut Vec<Socket>) {
+    fn refuse_planted(&mut self, sockets: &mut Vec<Named>) {
         let writes = self.grants.iter().filter(|g| g.access.writes());
         let writable: Vec<PathBuf> = writes.map(|g| g.path.clone()).collect();
         let planted = |written: &str, origin: &Origin| {
@@ -315,33 +319,31 @@ impl Work<'_> {
         }
     }
 
-    fn drop_filesystem(&mut self, drops: &[Sourced<String>]) -> Result<(), Error> {
+    fn drop_filesystem(&mut self, drops: &[Named]) -> Result<(), Error> {
         for drop in drops {
-            let dropped = self.dropped_path(drop)?;
-            self.grants.retain(|g| !g.path.starts_with(&dropped));
+            self.grants.retain(|g| !g.path.starts_with(&drop.path));
             // Landlock cannot take a part out of a directory it gave, so this
             // would be a rule that does nothing.
-            if let Some(over) = self.grants.iter().find(|g| g.covers(&dropped)) {
+            if let Some(over) = self.grants.iter().find(|g| g.covers(&drop.path)) {
                 let message = format!(
                     "it lies inside the rule {over}, and a part of a granted directory cannot be taken away; drop {} and grant what is needed of it",
                     visible(Path::new(&over.written))
                 );
-                return Err(rule_error(&drop.origin, &drop.value, message));
+                return Err(rule_error(&drop.origin, &drop.written, message));
             }
         }
         Ok(())
     }
 
-    fn drop_sockets(
-        &self,
-        drops: &[Sourced<String>],
-        sockets: &mut Vec<Socket>,
-    ) -> Result<(), Error> {
-        for drop in drops {
-            let dropped = self.dropped_path(drop)?;
-            sockets.retain(|s| !s.path.starts_with(&dropped));
-        }
-        Ok(())
+    fn dropped(&self, drops: &[Sourced<String>]) -> Result<Vec<Named>, Error> {
+        let named = |drop: &Sourced<String>| {
+            Ok(Named {
+                path: self.dropped_path(drop)?,
+                written: drop.value.clone(),
+                origin: drop.origin.clone(),
+            })
+        };
+        drops.iter().map(named).collect()
     }
 
     /// What is to be dropped need not exist, but it must be understood.

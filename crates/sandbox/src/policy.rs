@@ -19,7 +19,11 @@ pub struct Policy {
     pub(crate) home: Option<Place>,
     pub(crate) tmpdir: Option<Place>,
     pub(crate) grants: Vec<Grant>,
-    pub(crate) sockets: Vec<Socket>,
+    /// Pathname Unix sockets that tools may connect to.
+    pub(crate) sockets: Vec<Named>,
+    /// What was taken away, and no rule brings back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dropped: Vec<Named>,
     pub(crate) network: Sourced<Network>,
     pub(crate) env: Vec<Sourced<String>>,
     pub(crate) env_dropped: Vec<Sourced<String>>,
@@ -38,10 +42,10 @@ pub struct Policy {
 #[serde(transparent)]
 pub(crate) struct Place(#[serde(with = "crate::octets_path")] pub(crate) PathBuf);
 
-/// A pathname Unix socket that tools may connect to.
+/// A path that a policy names, as it is on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Socket {
+pub(crate) struct Named {
     #[serde(with = "crate::octets_path")]
     pub(crate) path: PathBuf,
     pub(crate) written: String,

@@ -56,6 +56,12 @@ impl fmt::Display for Policy {
                 socket.origin
             )?;
         }
+        if !self.dropped.is_empty() {
+            writeln!(f, "\ndropped")?;
+        }
+        for drop in &self.dropped {
+            writeln!(f, "  {} ({})", line(&drop.path, &drop.written), drop.origin)?;
+        }
         writeln!(f, "\nenv")?;
         for name in &self.env {
             writeln!(f, "  {} ({})", name.value, name.origin)?;

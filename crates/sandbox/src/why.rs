@@ -173,6 +173,9 @@ impl Policy {
         if let Some(rule) = decisive {
             return Verdict::allowed(operation, path, rule.to_string());
         }
+        if let Some(verdict) = self.taken_away(operation, &path) {
+            return verdict;
+        }
         let (allow, opens) = self.line_for(operation, place, &path);
         Verdict {
             allowed: false,
@@ -183,6 +186,37 @@ impl Policy {
             opens: Some(opens),
             path,
         }
+    }
+
+    /// The verdict where `drop` decides, and no line would help.
+    fn taken_away(&self, operation: Operation, path: &Path) -> Option<Verdict> {
+        let mut dropped = self.dropped.iter();
+        let drop = dropped.find(|drop| path.starts_with(&drop.path))?;
+        let rule = format!(
+            "drop {} ({})",
+            visible(Path::new(&drop.written)),
+            drop.origin
+        );
+        Some(Verdict {
+            allowed: false,
+            operation,
+            path: path.to_owned(),
+            rule: Some(rule),
+            kept: self.kept_around(path),
+            allow: None,
+            opens: Some("No rule is proposed, for none brings back what is dropped".to_owned()),
+        })
+    }
+
+    /// Why no line about the network would help, if a project's file took it
+    /// away: that is laid on top of the person's.
+    pub(crate) fn network_is_taken_away(&self) -> Option<String> {
+        let by_project = self.network.origin.layer == crate::Layer::Project;
+        by_project.then(|| {
+            "No rule is proposed, for the project's file leaves no more of the network, and none \
+             of yours gives it back"
+                .to_owned()
+        })
     }
 
     fn why_connect(&self, path: PathBuf) -> Verdict {
@@ -201,6 +235,9 @@ impl Policy {
         };
         if let Some(rule) = rule {
             return Verdict::allowed(Operation::Connect, path, rule);
+        }
+        if let Some(verdict) = self.taken_away(Operation::Connect, &path) {
+            return verdict;
         }
         let opens = "opens all that whoever answers there does for whoever asks".to_owned();
         Verdict {
@@ -234,6 +271,7 @@ impl Policy {
                 format!("{key}: [{}]", ports.join(", "))
             })
             .collect();
+        let taken_away = self.network_is_taken_away();
         let opens = match binds {
             true => format!("lets tools listen on TCP port {port}"),
             false => format!("opens TCP port {port} of every host"),
@@ -244,8 +282,10 @@ impl Policy {
             path: address.to_owned(),
             rule: Some(rule),
             kept: None,
-            allow: Some(format!("network: {{ {} }}", lists.join(", "))),
-            opens: Some(opens),
+            allow: taken_away
+                .is_none()
+                .then(|| format!("network: {{ {} }}", lists.join(", "))),
+            opens: Some(taken_away.unwrap_or(opens)),
         }
     }
 
