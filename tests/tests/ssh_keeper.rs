@@ -193,3 +193,33 @@ fn a_silent_host_is_given_up_and_the_session_goes_on() {
     });
     devbox.nothing_left();
 }
+
+/// No call is in flight, so nobody in ollie asks for a sign of life: ssh does,
+/// whatever its configuration says.
+#[test]
+fn a_connection_that_is_lost_while_nothing_runs_is_noticed_too() {
+    let Some(world) = World::with_ssh("keeper and idleness") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .hook(PROJECT)
+        .config("ClientAliveInterval 5\nClientAliveCountMax 1")
+        .start();
+    devbox.ssh_config("Host *\n ServerAliveInterval 0\n ServerAliveCountMax 1000\n");
+    let relay = Relay::to(devbox.port());
+    let target = devbox.through(&relay);
+    on_a_runtime(async {
+        let keeper = keeper(&devbox, &world, &target);
+        let kept = get(&keeper).await.unwrap();
+        relay.lose_everything(true);
+        // Three questions, 5 s each; the rest is for a busy machine.
+        let noticed = tokio::time::timeout(Duration::from_secs(30), kept.conn().closed()).await;
+        assert!(noticed.is_ok(), "it is still believed to be there");
+        drop(kept);
+        relay.lose_everything(false);
+        assert_eq!(get(&keeper).await.unwrap().generation, 2);
+        assert!(keeper.end().await);
+    });
+    devbox.nothing_left();
+}

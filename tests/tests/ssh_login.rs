@@ -304,7 +304,7 @@ fn a_configuration_with_everything_that_could_be_in_the_way() {
          LocalCommand echo wrong\n LocalForward {taken} 127.0.0.1:1\n \
          ExitOnForwardFailure yes\n ForwardX11 yes\n ForwardAgent yes\n LogLevel QUIET\n \
          ControlMaster auto\n ControlPath {}/ctl-%C\n ControlPersist 600\n Compression yes\n \
-         SendEnv *\n EscapeChar ~\n Tunnel no\n VisualHostKey yes\n TCPKeepAlive no\n \
+         SendEnv *\n EscapeChar ~\n Tunnel yes\n VisualHostKey yes\n TCPKeepAlive no\n \
          ServerAliveInterval 0\n",
         world.base().display()
     );
@@ -485,6 +485,25 @@ fn who_is_not_there_is_told_from_who_refuses() {
         .run()
         .has_status(210)
         .says(&["could not be reached", "no-such-host.invalid"]);
+}
+
+/// It takes connections and never greets; that of the configuration would wait
+/// for ever.
+#[test]
+fn a_host_that_never_greets_is_given_up() {
+    let Some(world) = World::with_ssh("no greeting") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    devbox.ssh_config("Host *\n ConnectTimeout 0\n");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let _ = devbox
+        .ollie(["exec", &target, "--", "true"])
+        .limit(std::time::Duration::from_secs(60))
+        .run()
+        .has_status(210)
+        .says(&["could not be reached", "timed out"]);
 }
 
 #[test]

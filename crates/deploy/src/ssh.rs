@@ -20,19 +20,16 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Options of the user's configuration that would break the one command, set
 /// to what it needs (ssh_config(5)). What was tried: `StdinNull yes` passes
-/// no data, `SessionType none` hangs, a `LocalForward` whose port is taken
-/// ends everything when `ExitOnForwardFailure` is set.
-const PINNED: [&str; 12] = [
+/// no data, `SessionType none` hangs. `-T` stands for `RequestTTY=no`, and
+/// without a terminal there is no escape character; where forwardings are
+/// cleared there is no tunnel, and nothing that `ExitOnForwardFailure` is about.
+const PINNED: [&str; 8] = [
     "RemoteCommand=none",
-    "RequestTTY=no",
     "PermitLocalCommand=no",
     "ClearAllForwardings=yes",
-    "ExitOnForwardFailure=no",
     "ForwardX11=no",
     // Whoever uses the tools could use the agent's keys.
     "ForwardAgent=no",
-    "Tunnel=no",
-    "EscapeChar=none",
     // QUIET would hide why a connection failed.
     "LogLevel=INFO",
     "ServerAliveInterval=5",
