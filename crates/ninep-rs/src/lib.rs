@@ -79,6 +79,7 @@ mod outbox;
 mod refusal;
 mod server;
 mod trace;
+mod turn;
 mod wire;
 
 pub use client::{Client, ClientConfig, Handle, Pending};

@@ -37,6 +37,11 @@ impl Outbox {
         self.bytes
     }
 
+    /// Frames that wait, one that was begun included.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
     pub(crate) fn push_answer(
         &mut self,
         tag: Tag,

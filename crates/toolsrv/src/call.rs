@@ -86,6 +86,9 @@ struct Output {
     stderr: Log,
     /// What toolsrv itself says.
     said: [Bytes; 2],
+    /// Where output is read into, and again once its answer has gone: fresh
+    /// memory for each piece costs more than to copy it.
+    buffer: BytesMut,
     /// Whose turn it is, so that neither stream starves the other.
     turn: usize,
 }
@@ -131,6 +134,7 @@ impl Call {
                 stdout: Log::default(),
                 stderr: Log::default(),
                 said: Default::default(),
+                buffer: BytesMut::new(),
                 turn: 0,
             }),
             phase: watch::Sender::new(Phase::Queued),
@@ -330,14 +334,18 @@ impl Call {
     }
 
     /// Takes what a stream has ready, at most `count` bytes, and keeps a copy
-    /// in the logs. `None`: nothing now.
-    pub(crate) fn take_output(&self, count: usize) -> Option<(Stream, Bytes)> {
-        let mut output = self.output();
+    /// in the logs. `front` bytes before it are free for a header. `None`:
+    /// nothing now.
+    pub(crate) fn take_output(&self, front: usize, count: usize) -> Option<(Stream, BytesMut)> {
+        let mut guard = self.output();
+        let output = &mut *guard;
         for (index, stream) in [(0, Stream::Stdout), (1, Stream::Stderr)] {
             let length = output.said[index].len().min(count);
             if length > 0 {
-                let data = output.said[index].split_to(length);
-                self.keep(&mut output, stream, &data);
+                let said = output.said[index].split_to(length);
+                self.keep(output, stream, &said);
+                let mut data = BytesMut::zeroed(front);
+                data.extend_from_slice(&said);
                 return Some((stream, data));
             }
         }
@@ -354,18 +362,23 @@ impl Call {
             // first and not too large for a short line.
             let waiting = rustix::io::ioctl_fionread(&*pipe).unwrap_or(0);
             let room = usize::try_from(waiting).unwrap_or(count).clamp(1, count);
-            let mut data = BytesMut::with_capacity(room).limit(room);
-            match pipe.try_read_buf(&mut data) {
+            output.buffer.clear();
+            output.buffer.reserve(front + room);
+            output.buffer.resize(front, 0);
+            match pipe.try_read_buf(&mut (&mut output.buffer).limit(room)) {
                 Ok(0) => output.pipes[index] = None,
                 Ok(_) => {
-                    let data = data.into_inner().freeze();
-                    self.keep(&mut output, name, &data);
+                    let data = output.buffer.split();
+                    self.keep(output, name, &data[front..]);
                     output.turn = 1 - index;
                     return Some((name, data));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => output.pipes[index] = None,
             }
+        }
+        if output.pipes.iter().all(Option::is_none) {
+            output.buffer = BytesMut::new();
         }
         None
     }
@@ -413,7 +426,7 @@ impl Call {
         let mut pace = Pace::new(Instant::now());
         loop {
             let phase = *phases.borrow_and_update();
-            while let Some((_, data)) = self.take_output(PUMP) {
+            while let Some((_, data)) = self.take_output(0, PUMP) {
                 // A command that never stops writing must not keep everything
                 // else from running.
                 match pace.after(data.len(), Instant::now()) {
@@ -431,7 +444,7 @@ impl Call {
     /// Reads the rest of the output into the logs, for a call that nobody
     /// reads from any more.
     pub(crate) fn drain(&self) {
-        while self.take_output(PUMP).is_some() {}
+        while self.take_output(0, PUMP).is_some() {}
     }
 
     /// One of the logs.

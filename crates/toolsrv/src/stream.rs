@@ -84,7 +84,8 @@ impl EventStream {
                 cursor.line(&Event::Started { pid });
                 continue;
             }
-            match self.call.take_output(self.chunk(count)) {
+            let (front, chunk) = self.chunk(count);
+            match self.call.take_output(front, chunk) {
                 Some((stream, data)) => self.announce(&mut cursor, stream, data),
                 // Once the tree has ended, what is not in the pipes never comes.
                 None if phase == Phase::Ended => {
@@ -104,18 +105,20 @@ impl EventStream {
         }
     }
 
-    fn chunk(&self, count: usize) -> usize {
+    /// Bytes of a header, and the most bytes of output behind it.
+    fn chunk(&self, count: usize) -> (usize, usize) {
         match self.call.events() {
-            EventFormat::Raw => count.saturating_sub(HEADER).max(1),
-            EventFormat::Json => JSON_CHUNK,
+            EventFormat::Raw => (HEADER, count.saturating_sub(HEADER).max(1)),
+            EventFormat::Json => (0, JSON_CHUNK),
         }
     }
 
-    fn announce(&self, cursor: &mut Cursor, stream: Stream, data: Bytes) {
+    fn announce(&self, cursor: &mut Cursor, stream: Stream, mut data: BytesMut) {
         match self.call.events() {
             EventFormat::Raw => {
-                cursor.queue.push_back(header(stream, data.len()));
-                cursor.queue.push_back(data);
+                let line = header(stream, data.len() - HEADER);
+                data[..HEADER].copy_from_slice(line.as_bytes());
+                cursor.queue.push_back(data.freeze());
             }
             EventFormat::Json => {
                 let mut text = std::mem::take(&mut cursor.partial[index(stream)]);
@@ -152,7 +155,7 @@ impl Cursor {
             return Some(first.split_to(count));
         }
         let first = self.queue.pop_front()?;
-        // A header and its data go out together if they fit.
+        // The first line and the first output go out together if they fit.
         match self.queue.front_mut() {
             Some(second) if first.len() < count => {
                 let room = (count - first.len()).min(second.len());
@@ -198,14 +201,14 @@ fn index(stream: Stream) -> usize {
 const HEADER: usize = 55;
 
 /// The line before raw data.
-fn header(stream: Stream, length: usize) -> Bytes {
+fn header(stream: Stream, length: usize) -> String {
     let name = match stream {
         Stream::Stdout => "stdout",
         Stream::Stderr => "stderr",
     };
     let line = format!("{{\"type\":\"output\",\"stream\":\"{name}\",\"bytes\":{length:>10}}}\n");
     debug_assert_eq!(line.len(), HEADER);
-    line.into()
+    line
 }
 
 #[cfg(test)]
@@ -217,7 +220,7 @@ mod tests {
         for length in [1, 65_536, 1_048_576] {
             let line = header(Stream::Stderr, length);
             assert_eq!(line.len(), HEADER);
-            let event: Event = serde_json::from_slice(&line).unwrap();
+            let event: Event = serde_json::from_str(&line).unwrap();
             let expected = Event::Output {
                 stream: Stream::Stderr,
                 data: None,

@@ -8,6 +8,7 @@ use tokio::time::Sleep;
 
 use super::shared::{Errand, Shared};
 use crate::outbox::Outbox;
+use crate::turn::ask_again;
 use crate::wire::Frames;
 use crate::{Error, Rmessage};
 
@@ -43,7 +44,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         match self.poll_answers(cx) {
             Err(error) => return Poll::Ready(error),
-            Ok(true) => cx.waker().wake_by_ref(),
+            Ok(true) => ask_again(cx),
             Ok(false) => {}
         }
         loop {

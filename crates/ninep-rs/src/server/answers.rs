@@ -7,14 +7,14 @@ use crate::outbox::Outbox;
 use crate::{Error, Rmessage, Tag};
 
 /// Data up to this length make no answer a bulky one.
-const SMALL: usize = 4096;
+pub(super) const SMALL: usize = 4096;
 
 /// What an answer may overtake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
     /// It goes before data that wait to be written: a large reply in progress does not delay another fid.
     Ahead,
-    /// It ends something, or belongs to a lane of reads: it stays behind whatever was answered before it.
+    /// It ends something, or stands behind data in a lane of reads: it stays behind whatever was answered before it.
     Behind,
 }
 
@@ -24,6 +24,8 @@ pub(super) struct Answers {
     /// Written first, except for the rest of a frame of `bulk` that was begun.
     ahead: Outbox,
     bulk: Outbox,
+    /// Frames that were ever put into `bulk`.
+    bulk_frames: u64,
 }
 
 impl Answers {
@@ -49,12 +51,23 @@ impl Answers {
         msize: u32,
     ) -> Result<(), Error> {
         let bulky = matches!(message, Rmessage::Read { data } if data.len() > SMALL);
-        let outbox = match order {
-            // With no data in the way, both are the same queue.
-            Order::Behind if bulky || self.bulk.len() > 0 => &mut self.bulk,
-            Order::Behind | Order::Ahead => &mut self.ahead,
-        };
-        outbox.push_answer(tag, message, msize)
+        // With no data in the way, both are the same queue.
+        if bulky || (order == Order::Behind && self.bulk.len() > 0) {
+            self.bulk.push_answer(tag, message, msize)?;
+            self.bulk_frames += 1;
+            return Ok(());
+        }
+        self.ahead.push_answer(tag, message, msize)
+    }
+
+    /// How many answers have ever had to wait in the queue of data, which makes a number of the last one.
+    pub(super) fn data_queued(&self) -> u64 {
+        self.bulk_frames
+    }
+
+    /// Whether that answer has been written.
+    pub(super) fn has_gone(&self, number: u64) -> bool {
+        number + self.bulk.frames() as u64 <= self.bulk_frames
     }
 
     /// Writes and flushes until nothing is left or the peer takes no more.

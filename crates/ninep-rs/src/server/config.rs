@@ -18,9 +18,10 @@ pub struct ServerConfig {
     pub requests: usize,
     /// Fids at once. Default 4096. One more is refused.
     pub fids: usize,
-    /// Bytes of answers that wait for the peer to read them. Default 64 KiB. From there on neither are requests read
-    /// nor reads carried on, so at most this, one message and the errors of `requests` are held. A small answer waits
-    /// for so much at most, beside what the kernel holds; more of it makes nothing faster.
+    /// Bytes of long answers that wait for the peer to read them, and likewise of small ones, of up to 4 KiB. Default
+    /// 64 KiB. From there on reads of that kind are not carried on, nor are requests read behind so much of small ones
+    /// or `requests` reads: at most twice this, one message and the errors of `requests` are held. A small answer
+    /// overtakes all of it but a message that was begun; more of it makes nothing faster.
     pub output: usize,
     /// How long a connection that is being closed waits for the peer to read its last answers. Default 1 s.
     pub linger: Duration,

@@ -8,9 +8,11 @@ use tokio::time::Sleep;
 use super::answers::{Answers, Order};
 use super::config::ServerConfig;
 use super::fids::Fids;
-use super::ready::{LaneKey, Ready, Way};
+use super::lane::{Lane, Size};
+use super::ready::{LaneKey, Ready};
 use super::service::Service;
 use crate::trace::Direction;
+use crate::turn::ask_again;
 use crate::wire::{Frames, HEADER};
 use crate::{Error, Refusal, Rmessage, Tag, Tagged, Tmessage, ename};
 
@@ -44,6 +46,16 @@ pub(super) struct Connection<S, R, W> {
     attached: bool,
     deadline: Option<Pin<Box<Sleep>>>,
     phase: Phase,
+}
+
+/// How far a lane came in its turn.
+enum Advance {
+    /// It has nothing to say.
+    Waits,
+    /// There was room for some of its answers.
+    Served,
+    /// There was none.
+    PutOff,
 }
 
 enum Phase {
@@ -110,16 +122,37 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
         }
         // What was stalled and is so no longer has nobody else to wake it.
         let goes_on = stalled && self.has_room() && self.takes_requests();
-        let due = self.has_room() && !self.due.is_empty();
+        let due = self.can_carry_on();
         if again || goes_on || due || !self.ready.is_empty() {
-            cx.waker().wake_by_ref();
+            ask_again(cx);
         }
         Poll::Pending
     }
 
-    /// Whether a read may be carried on: its answer may be long.
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether there is room for a long answer.
+    fn has_room(&self) -> bool {
         self.answers.bulk() < self.config.output
+    }
+
+    /// Whether there is room for the next answer of a lane.
+    pub(super) fn has_room_for(&self, size: Size) -> bool {
+        match size {
+            Size::Small => self.answers.ahead() < self.config.output,
+            Size::Long => self.has_room(),
+        }
+    }
+
+    /// Whether a lane that was put off has room now.
+    fn can_carry_on(&mut self) -> bool {
+        let due = std::mem::take(&mut self.due);
+        let can = due
+            .iter()
+            .any(|key| match self.fids.lane(*key).map(|lane| lane.size()) {
+                Some(size) => self.has_room_for(size),
+                None => false,
+            });
+        self.due = due;
+        can
     }
 
     /// Whether requests are read. Behind answers that nobody reads they are only as long as reads can be put off.
@@ -130,27 +163,37 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
 
     /// Polls the waiting requests that woke.
     fn carry_on(&mut self) {
-        self.ready.take(&mut self.due);
-        for key in std::mem::take(&mut self.due) {
-            self.advance(key);
+        for key in self.ready.take() {
+            self.schedule(key);
         }
+        // A lane that got its turn stands behind those that did not: else one with many reads would keep all the room.
+        let mut served = Vec::new();
+        for key in std::mem::take(&mut self.due) {
+            match self.advance(key) {
+                Advance::Waits => {}
+                Advance::Served => served.push(key),
+                Advance::PutOff => self.due.push(key),
+            }
+        }
+        self.due.append(&mut served);
     }
 
-    /// Polls a lane until it waits. A lane of reads waits for room, too.
-    fn advance(&mut self, key: LaneKey) {
+    /// Polls a lane until it waits for itself or for room.
+    fn advance(&mut self, key: LaneKey) -> Advance {
+        let mut without_room = Advance::PutOff;
         loop {
-            let room = key.way == Way::Write || self.has_room();
-            let Some(lane) = self.fids.lane(key) else {
-                return;
+            let Some(size) = self.fids.lane(key).map(|lane| lane.size()) else {
+                return Advance::Waits;
             };
-            if !room {
-                return self.schedule(key);
+            if !self.has_room_for(size) {
+                return without_room;
             }
-            let Poll::Ready((tag, answer)) = lane.poll() else {
-                return;
+            let Some(Poll::Ready((tag, answer))) = self.fids.lane(key).map(Lane::poll) else {
+                return Advance::Waits;
             };
             self.fids.answered(tag);
-            self.answer_in(key.way.order(), tag, answer);
+            self.answer_lane(key, tag, answer);
+            without_room = Advance::Served;
         }
     }
 
@@ -223,6 +266,28 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
         self.answer_in(Order::Behind, tag, answer);
     }
 
+    /// Queues the answer of a lane, which overtakes everything but what was answered in the same lane.
+    pub(super) fn answer_lane(
+        &mut self,
+        key: LaneKey,
+        tag: Tag,
+        answer: Result<Rmessage, Refusal>,
+    ) {
+        let earlier = self.fids.lane(key).map_or(0, |lane| lane.last_data);
+        let order = match self.answers.has_gone(earlier) {
+            true => Order::Ahead,
+            false => Order::Behind,
+        };
+        let before = self.answers.data_queued();
+        self.answer_in(order, tag, answer);
+        let after = self.answers.data_queued();
+        if after > before
+            && let Some(lane) = self.fids.lane(key)
+        {
+            lane.last_data = after;
+        }
+    }
+
     /// The same, with a say in what it may overtake.
     pub(super) fn answer_in(&mut self, order: Order, tag: Tag, answer: Result<Rmessage, Refusal>) {
         match answer {
@@ -267,7 +332,9 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
 
     /// Begins a lane's next request in the turn after this one.
     pub(super) fn schedule(&mut self, key: LaneKey) {
-        self.due.push(key);
+        if !self.due.contains(&key) {
+            self.due.push(key);
+        }
     }
 
     /// Ends everything the connection owns and stops reading. What is queued is still written.

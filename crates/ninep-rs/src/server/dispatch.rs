@@ -236,6 +236,7 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
     /// A read whose answer has no room is put off, so that the requests behind it are still seen.
     fn transfer(&mut self, tag: Tag, fid: Fid, operation: Operation) {
         let way = operation.way();
+        let key = LaneKey { fid, way };
         let allowed = self.fids.open_mode(fid).and_then(|mode| match way {
             Way::Read if !mode.reads() => Err(Refusal::new(ename::NOT_OPEN_FOR_READING)),
             Way::Write if !mode.writes() => Err(Refusal::new(ename::NOT_OPEN_FOR_WRITING)),
@@ -245,16 +246,15 @@ impl<S: Service, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<S, R, W
             _ => Ok(()),
         });
         if let Err(refusal) = allowed {
-            return self.answer_in(way.order(), tag, Err(refusal));
+            return self.answer_lane(key, tag, Err(refusal));
         }
-        let now = way == Way::Write || self.has_room();
-        let key = LaneKey { fid, way };
+        let now = self.has_room_for(operation.size());
         let Some(lane) = self.fids.lane(key) else {
-            return self.answer_in(way.order(), tag, Err(Refusal::new(ename::FID_NOT_OPEN)));
+            return self.answer_lane(key, tag, Err(Refusal::new(ename::FID_NOT_OPEN)));
         };
         if now {
             match lane.submit(tag, operation) {
-                Some(answer) => self.answer_in(way.order(), tag, answer),
+                Some(answer) => self.answer_lane(key, tag, answer),
                 None => self.fids.wait(tag, key),
             }
         } else {

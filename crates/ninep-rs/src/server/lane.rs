@@ -4,6 +4,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 
+use super::answers::SMALL;
 use super::ready::{LaneKey, LaneWaker, Ready, Way};
 use super::service::{Answer, File};
 use super::shield::{discard, shielded, shielded_poll};
@@ -15,11 +16,34 @@ pub(super) enum Operation {
     Write { offset: u64, data: Bytes },
 }
 
+/// How long the next answer of a lane may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Size {
+    Small,
+    Long,
+}
+
 impl Operation {
+    pub(super) fn size(&self) -> Size {
+        match self {
+            Operation::Read { count, .. } => Size::of(*count),
+            Operation::Write { .. } => Size::Small,
+        }
+    }
+
     pub(super) fn way(&self) -> Way {
         match self {
             Operation::Read { .. } => Way::Read,
             Operation::Write { .. } => Way::Write,
+        }
+    }
+}
+
+impl Size {
+    fn of(count: u32) -> Self {
+        match count as usize <= SMALL {
+            true => Size::Small,
+            false => Size::Long,
         }
     }
 }
@@ -35,6 +59,8 @@ pub(super) struct Lane {
     waker: Waker,
     running: Option<(Tag, Running)>,
     waiting: VecDeque<(Tag, Operation)>,
+    /// The number of the last answer that had to wait in the queue of data.
+    pub(super) last_data: u64,
 }
 
 impl Lane {
@@ -44,6 +70,16 @@ impl Lane {
             waker: Waker::from(LaneWaker::new(key, ready)),
             running: None,
             waiting: VecDeque::new(),
+            last_data: 0,
+        }
+    }
+
+    /// How long the next answer may be.
+    pub(super) fn size(&self) -> Size {
+        match (&self.running, self.waiting.front()) {
+            (Some((_, Running::Read(_, count))), _) => Size::of(*count),
+            (None, Some((_, operation))) => operation.size(),
+            _ => Size::Small,
         }
     }
 

@@ -2,7 +2,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
-use super::answers::Order;
 use crate::Fid;
 
 /// Whether reads or writes.
@@ -10,16 +9,6 @@ use crate::Fid;
 pub(super) enum Way {
     Read,
     Write,
-}
-
-impl Way {
-    /// Reads of one fid are answered in order, however long their data; writes have small answers.
-    pub(super) fn order(self) -> Order {
-        match self {
-            Way::Read => Order::Behind,
-            Way::Write => Order::Ahead,
-        }
-    }
 }
 
 /// One of the two lanes of an open fid.
@@ -57,12 +46,16 @@ impl Ready {
     }
 
     /// Moves out the lanes that woke since the last call.
-    pub(super) fn take(&self, into: &mut Vec<LaneKey>) {
-        for lane in self.lock().lanes.drain(..) {
-            // Cleared before the poll: a wake during the poll counts for the next one.
-            lane.queued.store(false, Ordering::Release);
-            into.push(lane.key);
-        }
+    pub(super) fn take(&self) -> Vec<LaneKey> {
+        let woken = std::mem::take(&mut self.lock().lanes);
+        woken
+            .iter()
+            .map(|lane| {
+                // Cleared before the poll: a wake during the poll counts for the next one.
+                lane.queued.store(false, Ordering::Release);
+                lane.key
+            })
+            .collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {

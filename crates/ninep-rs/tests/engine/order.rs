@@ -124,19 +124,47 @@ async fn small_answers_overtake_the_data_of_another_fid() {
         (Tag(1), stat(2)),
         (Tag(2), walk(0, 3, &["sub"])),
         (Tag(3), write(2, b"x")),
+        (Tag(4), walk(0, 4, &["zero"])),
+        (Tag(5), open(4, 0)),
+        (Tag(6), read(4, 2)),
     ];
     let mut peer = behind_long_reads(&world, &[]).await;
     assert_eq!(peer.answers(1).await[0].0, Tag(100));
     peer.send(&then).await;
     let tags: Vec<_> = peer
-        .answers(42)
+        .answers(45)
         .await
         .iter()
         .map(|(tag, _)| tag.0)
         .collect();
     // 101 was begun: what little the connection holds is full of it. The rest is overtaken.
-    assert_eq!(tags[..5], [101, 1, 2, 3, 102]);
-    assert!(tags[4..].iter().copied().eq(102..140));
+    assert_eq!(tags[..8], [101, 1, 2, 3, 4, 5, 6, 102]);
+    assert!(tags[7..].iter().copied().eq(102..140));
+}
+
+#[tokio::test]
+async fn a_fid_with_many_long_reads_does_not_keep_another_from_its_turn() {
+    let world = World::new();
+    let then = [
+        (Tag(1), walk(0, 3, &["zero"])),
+        (Tag(2), open(3, 0)),
+        (Tag(3), read(3, 100_000)),
+    ];
+    let mut peer = behind_long_reads(&world, &then).await;
+    let mut before = 0;
+    while peer.next().await.unwrap().0 != Tag(3) {
+        before += 1;
+    }
+    assert!(before <= 6, "{before} answers of 42 went before");
+}
+
+#[tokio::test]
+async fn a_short_read_stays_behind_the_long_ones_of_its_fid() {
+    let world = World::new();
+    let mut peer = behind_long_reads(&world, &[(Tag(1), read(1, 2))]).await;
+    let answers = peer.answers(41).await;
+    assert!(answers[..40].iter().map(|(tag, _)| tag.0).eq(100..140));
+    assert_eq!(answers[40], (Tag(1), data(&[0, 0])));
 }
 
 #[tokio::test]
