@@ -165,6 +165,7 @@ fn an_upload_that_is_cut_leaves_nothing_and_the_next_one_succeeds() {
             .run()
     };
     assert_eq!(run().ok(), "done\n");
+    let right = std::fs::read(world.dist().toolsrv()).unwrap();
     let whole = relay.sent();
     assert!(whole > 100_000, "toolsrv was sent: {whole}");
     for number in 0..25 {
@@ -173,9 +174,9 @@ fn an_upload_that_is_cut_leaves_nothing_and_the_next_one_succeeds() {
         let end = run().failed();
         assert!(end.status > 200, "{end}");
         devbox.nothing_left();
-        // It is there whole, or not at all; and where it was there before, it
-        // stays.
+        // It is there whole, or not at all.
         for file in devbox.installed() {
+            assert!(std::fs::read(&file).unwrap() == right, "after {number}/25");
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o500);
         }
     }

@@ -1,6 +1,6 @@
 //! Where toolsrv is put, what is sent, and what is never executed.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use ollie_tests::{Devbox, World};
@@ -209,12 +209,12 @@ fn every_umask() {
                  chmod 755 /run/devbox/login"
             ))
             .start();
-        works(&devbox);
-        let mode = devbox.installed()[0]
-            .metadata()
-            .unwrap()
-            .permissions()
-            .mode();
+        // In the first place, at the first attempt.
+        let first = session(&devbox);
+        assert_eq!(first["ssh"], 1, "umask {umask}: {first}");
+        let installed = devbox.installed().remove(0);
+        assert!(installed.starts_with(devbox.home()), "umask {umask}");
+        let mode = installed.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o500, "umask {umask}");
     }
 }
@@ -232,6 +232,7 @@ fn with_next_to_nothing_on_path() {
         &["dd", "gzip"],
         &["dd", "head", "sha256sum"],
         &["head", "openssl", "xz"],
+        &["head", "busybox"],
     ] {
         let Some(world) = World::with_ssh("few programs") else {
             return;
@@ -246,7 +247,9 @@ fn with_next_to_nothing_on_path() {
             .unwrap_or("plain");
         assert_eq!(packing, expected, "{more:?}: {first}");
         // Without a hash program nothing that lies there is trusted.
-        let trusted = more.contains(&"sha256sum") || more.contains(&"openssl");
+        let trusted = ["sha256sum", "openssl", "busybox"]
+            .iter()
+            .any(|name| more.contains(name));
         let second = session(&devbox);
         assert_eq!(second["sent"] == 0, trusted, "{more:?}: {second}");
     }
@@ -358,4 +361,205 @@ fn a_home_that_only_the_users_own_group_may_write_is_used() {
         let installed = devbox.installed();
         assert!(installed[0].starts_with(devbox.path("vartmp")), "{other}");
     }
+}
+
+/// The promised file, and yet it is not run: others could have changed it
+/// between the look and the start.
+#[test]
+fn what_others_could_change_is_not_run_although_it_is_right() {
+    let Some(world) = World::with_ssh("right files of others") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    works(&devbox);
+    let installed = devbox.installed().remove(0);
+    std::os::unix::fs::chown(&installed, Some(12345), None).unwrap();
+    std::fs::set_permissions(&installed, std::fs::Permissions::from_mode(0o755)).unwrap();
+    works(&devbox);
+    assert_eq!(installed.metadata().unwrap().uid(), devbox.uid());
+
+    let cache = devbox.home().join(".cache");
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let end = devbox
+        .ollie(["exec", "--verbose", &devbox.target(), "--", "id", "-un"])
+        .run()
+        .has_status(0)
+        .says(&["others may write"]);
+    assert!(end.err().contains("/var/tmp/ollie-"), "{end}");
+}
+
+#[test]
+fn whatever_stands_where_its_directory_belongs() {
+    let Some(world) = World::with_ssh("directories in the way") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    works(&devbox);
+    let version = devbox.installed().remove(0);
+    let version = version.parent().unwrap();
+    let elsewhere = devbox.home().join("elsewhere");
+    // One that is closed is opened again.
+    devbox.uninstall();
+    std::fs::set_permissions(version, std::fs::Permissions::from_mode(0o000)).unwrap();
+    works(&devbox);
+    assert!(version.join("toolsrv").is_file());
+    // A link, to where others may write.
+    std::fs::remove_dir_all(version).unwrap();
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::set_permissions(&elsewhere, std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::symlink("/home/dev/elsewhere", version).unwrap();
+    works(&devbox);
+    assert!(version.symlink_metadata().unwrap().is_dir());
+    assert!(!elsewhere.join("toolsrv").exists());
+    // A file: that place is given up for another, and the reason told.
+    std::fs::remove_dir_all(version).unwrap();
+    std::fs::write(version, "").unwrap();
+    let next = session(&devbox);
+    assert_eq!(next["ssh"], 1, "{next}");
+    let refused = next["refused"].to_string();
+    assert!(refused.contains("/home/dev/.cache/ollie"), "{next}");
+    assert!(refused.contains("Operation not permitted"), "{next}");
+    let installed = devbox.installed();
+    assert!(installed[0].starts_with(devbox.path("vartmp")), "{next}");
+}
+
+/// What comes out of it has another length, so nothing is executed to see what
+/// it is; and the next simpler way is taken.
+#[test]
+fn a_program_that_unpacks_something_else_is_done_without() {
+    let wrong = "#!/bin/sh\necho '#!/bin/sh'; echo 'touch /home/dev/executed'\n";
+    for (broken, packing, attempts) in [(&["xz"][..], "gzip", 2), (&["xz", "gzip"], "plain", 3)] {
+        let Some(world) = World::with_ssh("bad xz") else {
+            return;
+        };
+        let mut hook = String::new();
+        for name in broken {
+            hook.push_str(&format!(
+                "rm /run/devbox/bin/{name}; cat >/run/devbox/bin/{name} <<'END'\n{wrong}END\n\
+                 chmod 755 /run/devbox/bin/{name}\n"
+            ));
+        }
+        // Without a hash program the file itself is asked for its sum.
+        let devbox = world
+            .devbox()
+            .only(&[
+                "sh", "uname", "id", "ls", "mkdir", "rm", "mv", "chmod", "wc", "cat", "head",
+                "gzip", "xz",
+            ])
+            .hook(&hook)
+            .start();
+        keep_its_own_packed_file(&world);
+        let first = session(&devbox);
+        assert_eq!(first["packing"], packing, "{first}");
+        assert_eq!(first["ssh"], attempts, "{first}");
+        assert!(!devbox.home().join("executed").exists(), "{first}");
+    }
+}
+
+/// What did not arrive well is forgotten, and shall not be for other tests.
+fn keep_its_own_packed_file(world: &World) {
+    let packed = world.home().join(".cache/ollie/packed");
+    let Ok(shared) = packed.read_link() else {
+        return;
+    };
+    std::fs::remove_file(&packed).unwrap();
+    std::fs::create_dir(&packed).unwrap();
+    for file in std::fs::read_dir(shared).unwrap().flatten() {
+        std::fs::copy(file.path(), packed.join(file.file_name())).unwrap();
+    }
+}
+
+/// A login shell that leaves an environment no shell should have.
+#[test]
+fn homes_that_are_none() {
+    for (set, says, place) in [
+        ("unset HOME", "HOME is not set", "/var/tmp/ollie-"),
+        ("HOME=", "HOME is not set", "/var/tmp/ollie-"),
+        ("HOME=here", "it is not an absolute path", "/var/tmp/ollie-"),
+        (
+            "HOME='/home/dev/a\nb'",
+            "HOME is not set",
+            "/var/tmp/ollie-",
+        ),
+        (
+            "export XDG_CACHE_HOME=here",
+            "it is not an absolute path",
+            "/var/tmp/ollie-",
+        ),
+        (
+            "export XDG_CACHE_HOME='/home/dev/a\nb'",
+            "or has a newline",
+            "/var/tmp/ollie-",
+        ),
+        (
+            "export XDG_CACHE_HOME=/home/dev/x",
+            "verified",
+            "/home/dev/x/ollie/",
+        ),
+    ] {
+        let Some(world) = World::with_ssh("homes that are none") else {
+            return;
+        };
+        let devbox = world
+            .devbox()
+            .shell("/run/devbox/login")
+            .hook(&format!(
+                "cat >/run/devbox/login <<'END'\n#!/bin/sh\n{set}\nexec /bin/sh \"$@\"\nEND\n\
+                 chmod 755 /run/devbox/login"
+            ))
+            .start();
+        let end = devbox
+            .ollie(["exec", "--verbose", "--cwd", "/tmp", &devbox.target()])
+            .args(["--", "id", "-un"])
+            .run()
+            .has_status(0)
+            .says(&[says, place]);
+        assert_eq!(end.out(), "dev\n", "{set}: {end}");
+    }
+}
+
+/// As a disk that fills up on the way, or a file system that stores zeros for
+/// nothing: it does not arrive in the first place, and does in the next.
+#[test]
+fn a_place_where_it_does_not_arrive_is_left_for_the_next() {
+    let Some(world) = World::with_ssh("places that fail") else {
+        return;
+    };
+    let devbox = world
+        .devbox()
+        .only(&[
+            "sh",
+            "uname",
+            "id",
+            "ls",
+            "mkdir",
+            "rm",
+            "mv",
+            "chmod",
+            "wc",
+            "head",
+            "sha256sum",
+        ])
+        .hook(
+            "cat >/run/devbox/bin/cat <<'END'\n#!/bin/sh\n\
+             [ -e /var/tmp/once ] && exec /bin/cat\n>/var/tmp/once\n\
+             head -c 1000; echo 'No space left on device' >&2; exit 1\nEND\n\
+             chmod 755 /run/devbox/bin/cat",
+        )
+        .start();
+    let first = session(&devbox);
+    assert_eq!(first["ssh"], 2, "{first}");
+    let refused = first["refused"].to_string();
+    // Bytes, place and reason.
+    for says in [
+        "1000 of ",
+        "arrived in /home/dev/.cache/ollie",
+        "No space left on device",
+    ] {
+        assert!(refused.contains(says), "{first}");
+    }
+    let installed = devbox.installed();
+    assert_eq!(installed.len(), 1, "{installed:?}");
+    assert!(installed[0].starts_with(devbox.path("vartmp")), "{first}");
+    assert_eq!(devbox.logged("Accepted publickey"), 2);
 }

@@ -1,4 +1,5 @@
 //! Many at once, hosts that are busy, and what never leaves this machine.
+#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,8 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
         .ollie(&args)
         .limit(std::time::Duration::from_secs(180))
         .run()
-        .has_status(201);
+        // That of the one that failed.
+        .has_status(210);
     let records: serde_json::Value = serde_json::from_str(&end.out()).unwrap();
     let records = records.as_array().unwrap();
     assert_eq!(records.len(), 51, "a record for each");
@@ -73,6 +75,7 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
         .collect();
     assert_eq!(bad.len(), 1, "{bad:#?}");
     assert_eq!(bad[0]["name"], "127.0.0.1:1");
+    assert_eq!(bad[0]["status"], 210);
     assert!(
         bad[0]["remedy"]
             .as_str()
@@ -83,6 +86,64 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
             .path("home")
             .join(format!("dev{i}/.cache/ollie"));
         assert!(platforms.is_dir(), "nothing in {}", platforms.display());
+    }
+}
+
+/// One account by its alias, by its address and by its address again: three
+/// lines, one install, three logins. And the status tells what failed.
+#[test]
+fn each_host_that_was_named_has_its_line_and_the_status_tells_why_one_failed() {
+    let Some(world) = World::with_ssh("names and statuses") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let target = devbox.target();
+    let end = devbox
+        .ollie(["deploy", "devbox", &target, &target])
+        .run()
+        .has_status(0);
+    let mut names: Vec<_> = end
+        .out()
+        .lines()
+        .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, [&target, &target, "devbox"], "{end}");
+    assert_eq!(devbox.installed().len(), 1, "{:?}", devbox.installed());
+    assert_eq!(devbox.logged("Accepted publickey"), 3, "{}", devbox.log());
+
+    // One that refuses everybody, one that is not there, one whose profile is
+    // not there.
+    let closed = world.devbox().named("closed").start();
+    std::fs::write(closed.path("run/devbox/authorized_keys"), "").unwrap();
+    devbox.knows(&closed);
+    world.write(
+        "home/.config/ollie/config.yaml",
+        format!("remotes:\n  lost:\n    target: {target}\n    profile: none\n"),
+    );
+    let closed = closed.target();
+    let nobody = "dev@127.0.0.1:1";
+    for (hosts, status, each) in [
+        (&[&*closed][..], 211, &[211][..]),
+        (&[nobody], 210, &[210]),
+        (&["lost"], 206, &[206]),
+        (&[&*closed, "devbox", &*closed], 211, &[0, 211, 211]),
+        (
+            &[&*closed, nobody, "lost", "devbox"],
+            201,
+            &[0, 206, 210, 211],
+        ),
+    ] {
+        let end = devbox.ollie(["deploy", "--json"]).args(hosts).run();
+        let records: serde_json::Value = serde_json::from_str(&end.out()).unwrap();
+        let records = records.as_array().unwrap();
+        let mut statuses: Vec<_> = records
+            .iter()
+            .map(|record| record["status"].as_i64().unwrap())
+            .collect();
+        statuses.sort();
+        assert_eq!(statuses, each, "{end}");
+        let _ = end.has_status(status);
     }
 }
 

@@ -306,15 +306,7 @@ impl Attempt<'_> {
                         });
                     }
                 }
-                Answer::Refused { root, reason } => {
-                    let before = self.skip.iter().find(|(failed, _)| *failed == root);
-                    let reason = before.map_or(reason, |(_, reason)| reason.clone());
-                    (self.tell)(&Step::Refused {
-                        root: root.clone(),
-                        reason: reason.clone(),
-                    });
-                    found.refused.push((root, reason));
-                }
+                Answer::Refused { root, reason } => self.refused(&mut found, root, reason),
                 Answer::Need { root } => self.send(stream, answers, &mut found, root).await?,
                 Answer::Run { program } => found.program = program,
                 Answer::Attach { program } if self.lease.is_some() => {
@@ -342,7 +334,17 @@ impl Attempt<'_> {
         }
     }
 
-    /// Sends toolsrv and waits until it is in its place.
+    fn refused(&self, found: &mut Found, root: String, reason: String) {
+        let before = self.skip.iter().find(|(failed, _)| *failed == root);
+        let reason = before.map_or(reason, |(_, reason)| reason.clone());
+        (self.tell)(&Step::Refused {
+            root: root.clone(),
+            reason: reason.clone(),
+        });
+        found.refused.push((root, reason));
+    }
+
+    /// Sends toolsrv and waits until it is in its place, or refused there.
     async fn send(
         &self,
         stream: &mut UnixStream,
@@ -406,8 +408,12 @@ impl Attempt<'_> {
                 found.again = true;
                 Ok(())
             }
+            Ok(Answer::Refused { root, reason }) => {
+                self.refused(found, root, reason);
+                Ok(())
+            }
             Ok(Answer::Failed { reason }) => {
-                if let Some(kept) = &self.remote.packed {
+                if let (Packing::Xz, Some(kept)) = (packing, &self.remote.packed) {
                     upload::forget(kept, entry.sha256());
                 }
                 let error = self.transfer(reason);

@@ -9,7 +9,6 @@
 # because a shell that reads it from standard input must have all of it first.
 # shellcheck disable=SC2154 # these are assigned in front
 {
-set -f
 ollie_nl='
 '
 ollie_say() { printf '%s %s\n' "$ollie_n" "$1"; }
@@ -27,7 +26,6 @@ ollie_alone() (
 
 # Why somebody else could choose what lies in directory $1; nothing if nobody can.
 ollie_open() (
-  CDPATH=
   cd -P -- "$1" 2>/dev/null || { echo 'it cannot be entered'; exit; }
   [ -O . ] || { echo 'it belongs to another user'; exit; }
   d=$PWD
@@ -59,9 +57,6 @@ ollie_sum() {
 # Whether $1 is a file and not a link to one.
 ollie_file() { [ -f "$1" ] && [ ! -h "$1" ]; }
 
-# Whether root $1 is one of those that are not to be used.
-ollie_skip() { case $ollie_nl$ollie_s$ollie_nl in *"$ollie_nl$1$ollie_nl"*) ;; *) return 1 ;; esac; }
-
 # Becomes toolsrv $1: that of the session that lives on, if its socket is there, else a new one.
 ollie_become() {
   if [ -n "$ollie_l" ] && [ -S "$ollie_l" ] && [ -O "$ollie_l" ]; then
@@ -75,7 +70,6 @@ ollie_become() {
 
 # Becomes the toolsrv below root $1, if it is there and right.
 ollie_run() {
-  ! ollie_skip "$1" || return 1
   ollie_p=$1/linux-$ollie_a/$ollie_sha/toolsrv
   [ -x "$ollie_p" ] && [ -O "$ollie_p" ] && [ "$ollie_h" != self ] || return 1
   ollie_file "$ollie_p" || return 1
@@ -89,9 +83,8 @@ ollie_run() {
 # staging directory behind.
 ollie_try() (
   umask 077
-  case $1 in /*) ;; '') echo 'HOME is not set'; exit ;; *) echo 'it is not an absolute path'; exit ;; esac
-  case $1 in *"$ollie_nl"*) echo 'its name has a newline'; exit ;; esac
-  ! ollie_skip "$1" || { echo 'it failed before'; exit; }
+  case $1 in /*) ;; '') echo 'HOME is not set, or has a newline'; exit ;; *) echo 'it is not an absolute path'; exit ;; esac
+  case $ollie_nl$ollie_s$ollie_nl in *"$ollie_nl$1$ollie_nl"*) echo 'it failed before'; exit ;; esac
   case $1 in "${HOME:-//}"/*) [ -d "$HOME" ] || { echo 'there is no such home directory'; exit; } ;; esac
   [ ! -h "$1" ] || { echo 'it is a symbolic link'; exit; }
   at=$1/linux-$ollie_a
@@ -110,7 +103,7 @@ ollie_zeros() { case $ollie_i in head) head -c "$ollie_size" /dev/zero ;; *) dd 
 ollie_take() { case $ollie_i in head) head -c "$1" ;; *) dd bs=1 count="$1" 2>/dev/null ;; esac; }
 ollie_unpack() { case $1 in xz) xz -dc ;; gzip) gzip -dc ;; *) cat ;; esac; }
 
-# Receives toolsrv into root $1 and puts it in its place.
+# Receives toolsrv into root $1 and puts it in its place; returns if that is not to be had.
 ollie_install() {
   ollie_t=$1/linux-$ollie_a/.staged-$ollie_n
   ollie_f=$ollie_t/toolsrv
@@ -135,16 +128,15 @@ ollie_install() {
     mkdir -- "$ollie_d" 2>/dev/null || chmod 700 "$ollie_d"
     [ ! -d "$ollie_d/toolsrv" ] || rm -rf -- "$ollie_d/toolsrv"
     mv -f -- "$ollie_f" "$ollie_d/toolsrv"
-  } 2>&1) || { rm -rf -- "$ollie_t"; ollie_say "failed $ollie_d: ${ollie_e%%"$ollie_nl"*}"; exit 1; }
+  } 2>&1) && { rm -rf -- "$ollie_t"; ollie_become "$ollie_d/toolsrv"; }
   rm -rf -- "$ollie_t"
-  ollie_become "$ollie_d/toolsrv"
+  ollie_e=${ollie_e%%"$ollie_nl"*}
 }
 
 # shellcheck disable=SC2046 # split on purpose
 set -- $(uname -s -m -r 2>/dev/null)
 ollie_a=${3-} ollie_sha='' ollie_size=0
 ollie_u=$(id -u 2>/dev/null)
-case ${HOME-} in *"$ollie_nl"*) HOME='' ;; esac
 ollie_h=self
 for ollie_x in openssl sha256sum; do ollie_is $ollie_x && ollie_h=$ollie_x; done
 if [ $ollie_h = self ] && ollie_is busybox; then ollie_h=busybox; fi
@@ -166,6 +158,7 @@ while [ $# -ge 3 ]; do
 done
 if [ -n "$ollie_sha" ]; then
   ollie_c=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
+  case $ollie_c in *"$ollie_nl"*) ollie_c='' ;; esac
   ollie_c=${ollie_c:+$ollie_c/ollie}
   set -- "$ollie_c" "/var/tmp/ollie-$ollie_u" "/tmp/ollie-$ollie_u"
   for ollie_r in "$@"; do ollie_run "$ollie_r"; done

@@ -7,6 +7,9 @@ pub(crate) enum Error {
     /// The asynchronous runtime could not be made.
     #[error("cannot make a runtime")]
     Runtime(#[source] std::io::Error),
+    /// The work on one host of several broke off; a defect of ours.
+    #[error("the work on this host broke off")]
+    Unfinished(#[source] tokio::task::JoinError),
     /// An argument that clap could not judge.
     #[error("{0}")]
     Usage(String),

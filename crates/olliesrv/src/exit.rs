@@ -34,9 +34,6 @@ pub(crate) const TERMINATED: u8 = 143;
 /// doctor found something wrong that has no number of its own.
 pub(crate) const UNHEALTHY: u8 = NO_SANDBOX;
 
-/// deploy did not reach every host.
-pub(crate) const NOT_DEPLOYED: u8 = NO_TOOLSRV;
-
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 const USAGE: u8 = 2;
@@ -75,6 +72,16 @@ pub(crate) fn of_result(result: &ToolResult) -> u8 {
         };
     }
     result.exit.map_or(OTHER, |exit| exit.shell_status())
+}
+
+/// The status that stands for several hosts, of those that failed: theirs if
+/// they agree.
+pub(crate) fn of_hosts(failed: &[u8]) -> u8 {
+    match failed {
+        [] => 0,
+        [first, others @ ..] if others.iter().all(|other| other == first) => *first,
+        _ => NO_TOOLSRV,
+    }
 }
 
 /// The status that stands for a signal.
@@ -129,7 +136,7 @@ pub(crate) fn of_error(error: &Error) -> u8 {
         | Error::UnknownSession { .. } => REFUSED,
         Error::Daemon(_) => LOST,
         Error::Sessions(_) => OTHER,
-        Error::Runtime(_) | Error::Output(_) | Error::Io { .. } => OTHER,
+        Error::Runtime(_) | Error::Unfinished(_) | Error::Output(_) | Error::Io { .. } => OTHER,
     }
 }
 

@@ -210,8 +210,6 @@ pub(crate) fn place(
 /// A session on another host: how to go there, and what to start.
 #[derive(Debug)]
 pub(crate) struct There {
-    /// The host, as the person calls it.
-    pub(crate) name: String,
     pub(crate) remote: Remote,
     pub(crate) plan: Plan,
     pub(crate) base: Base,
@@ -265,14 +263,9 @@ impl There {
         let layered = layers(profile, &paths.policy())?;
         let plan = plan(options, &layered, cwd, paths)?;
         let trusted = Trusted::at(paths);
-        let place = Some((name.clone(), remote.clone()));
+        let place = Some((name, remote.clone()));
         let base = Base::new(layered, options, trusted, place);
-        Ok(Self {
-            name,
-            remote,
-            plan,
-            base,
-        })
+        Ok(Self { remote, plan, base })
     }
 }
 
