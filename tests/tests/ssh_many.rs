@@ -1,5 +1,4 @@
 //! Many at once, hosts that are busy, and what never leaves this machine.
-#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
 use std::path::{Path, PathBuf};
 
@@ -224,6 +223,8 @@ fn remotes_of_the_configuration_are_hosts_too() {
         .has_status(213);
 }
 
+const MOMENT: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// Plants secrets wherever they are on a developer's machine, and then looks
 /// for them on the host: its files, its processes' arguments and environments.
 #[test]
@@ -234,13 +235,23 @@ fn no_secret_reaches_the_host() {
     const SECRET: &str = "sk-planted-4f1d9c";
     // sshd takes what it is sent, and ssh sends what it has.
     let devbox = world.devbox().config("AcceptEnv *").start();
-    devbox.ssh_config("Host *\n SendEnv *_API_KEY PLANTED_*\n");
+    let agent = world.base().join("agent");
+    let _agent = world
+        .command("/usr/bin/ssh-agent")
+        .args(["-D".as_ref(), "-a".as_ref(), agent.as_os_str()])
+        .spawn();
+    assert!(ollie_tests::await_that(MOMENT, || agent.exists()));
+    devbox.ssh_config(&format!(
+        "Host *\n SendEnv *\n ForwardAgent yes\n IdentityAgent {}\n",
+        agent.display()
+    ));
     // The configuration in force, with a key of each kind that it may have.
     world.write(
         "home/.config/ollie/config.yaml",
         format!(
-            "backend: a\nbackends:\n  a: {{ kind: openai, key_file: {0} }}\n  \
-             b: {{ kind: anthropic, key_env: PLANTED_KEY }}\n",
+            "# {SECRET}\nbackend: a\nbackends:\n  a: {{ kind: openai, key_file: {0} }}\n  \
+             b: {{ kind: anthropic, key_env: PLANTED_KEY }}\n  \
+             c: {{ kind: openai, key_command: [echo, {SECRET}] }}\n",
             world.home().join(".config/ollie/keys").display()
         ),
     );
@@ -248,7 +259,8 @@ fn no_secret_reaches_the_host() {
         "home/.config/ollie/config.yaml.bak",
         "home/.config/ollie/env",
         "home/.config/ollie/keys",
-        "home/.local/state/ollie/sessions/one/transcript.jsonl",
+        "home/.local/state/ollie/sessions/one/chat",
+        "home/.local/state/ollie/sessions/one/history.jsonl",
         "home/.local/state/ollie/sessions/one/settings.yaml",
         "home/.local/share/ollie/memory.md",
         "home/.cache/ollie/notes",
@@ -269,6 +281,7 @@ fn no_secret_reaches_the_host() {
         .env("OPENAI_API_KEY", SECRET)
         .env("ANTHROPIC_API_KEY", SECRET)
         .env("PLANTED_KEY", SECRET)
+        .env("PLANTED_HARMLESS", "1")
         .stdin_from(Never)
         .spawn();
     running.await_stdout("ready");
@@ -277,6 +290,14 @@ fn no_secret_reaches_the_host() {
     for process in &processes {
         assert!(!process.mentions(SECRET), "{}", process.line());
     }
+    // Something did come that way, and the agent's socket did not.
+    let sent = |name: &str| processes.iter().any(|process| process.mentions(name));
+    assert!(sent("PLANTED_HARMLESS=1"), "{processes:?}");
+    let sockets = std::fs::read_dir(devbox.path("tmp")).unwrap().flatten();
+    let agents: Vec<_> = sockets
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("ssh-"))
+        .collect();
+    assert!(agents.is_empty(), "{agents:?}");
     let everywhere = || {
         let mut seen = 0;
         for place in ["home", "tmp", "vartmp", "shm", "run"] {
