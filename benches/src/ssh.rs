@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ollie_tests::{Devbox, Relay, World};
+use ollie_tests::{Devbox, Relay, World, await_that};
 
 use crate::figures::{Figures, compare};
 
@@ -26,11 +26,25 @@ pub(crate) fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         let (mut warm, mut ended) = (Figures::default(), Figures::default());
         let mut plain = Figures::default();
         let (mut cold, mut copy) = (Figures::default(), Figures::default());
+        let mut over = Figures::default();
+        let served = world.serve_by(world.ollie(["serve"]).env("OLLIE_SSH", devbox.ssh()));
+        served.session(&format!("name=there backend=ollama remote={}", host.target));
+        let connected = || {
+            served
+                .read("session/there/remote")
+                .contains("\"connected\"")
+        };
+        assert!(await_that(Duration::from_secs(60), connected));
+        let beside = Host {
+            runtime: world.base().join("run"),
+            ..host.clone()
+        };
         for _ in 0..rounds.div_ceil(part) {
             plain.add(host.ssh("true", None)?);
             let (first, whole) = host.first_result()?;
             warm.add(first);
             ended.add(whole);
+            over.add(beside.first_result()?.1);
             devbox.uninstall();
             cold.add(host.first_result()?.0);
             copy.add(host.ssh("cat >copy", Some(&packed))?);
@@ -51,20 +65,31 @@ pub(crate) fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
             1.25,
         );
         compare(
+            &at("the same over a daemon's connection"),
+            &over,
+            "without a daemon",
+            &ended,
+            0.5,
+        );
+        compare(
             &at("first time there to the first result"),
             &cold,
             "`ssh HOST 'cat >copy'` of the same bytes",
             &copy,
             1.15,
         );
+        assert_eq!(served.end().status, 0);
     }
     Ok(())
 }
 
 /// A host as ssh and ollie reach it.
+#[derive(Clone)]
 struct Host {
     ollie: PathBuf,
     home: PathBuf,
+    /// Where a daemon would be.
+    runtime: PathBuf,
     ssh: PathBuf,
     target: String,
 }
@@ -75,6 +100,7 @@ impl Host {
         Self {
             ollie: world.base().join("bin/olliesrv"),
             home: world.home(),
+            runtime: world.base().join("tmp"),
             ssh: devbox.ssh(),
             target,
         }
@@ -119,6 +145,7 @@ impl Host {
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", &self.home)
+            .env("XDG_RUNTIME_DIR", &self.runtime)
             .env("OLLIE_SSH", &self.ssh)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

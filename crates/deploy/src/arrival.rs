@@ -1,4 +1,4 @@
-use crate::{Packing, Transport};
+use crate::{Connection, Packing, Transport};
 
 /// How a toolsrv came to run on a host: for `--verbose`, `--json` and doctor.
 ///
@@ -11,6 +11,8 @@ pub struct Arrival {
     pub target: String,
     /// Which way 9P goes; never [`Transport::Auto`].
     pub transport: Transport,
+    /// Whose ssh connection it is.
+    pub connection: Connection,
     /// What uname(1) and the shell say: `os`, `kernel`, `arch`, `uid`, `home`,
     /// `tools`.
     pub facts: Vec<(String, String)>,

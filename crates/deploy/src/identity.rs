@@ -16,6 +16,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// [`Error::Start`] if ssh cannot be started; [`Error::Identity`] if it does
 /// not tell.
 pub async fn identity(remote: &Remote) -> Result<String, Error> {
+    let unknown = || Error::Identity {
+        target: remote.target.to_string(),
+    };
+    parse(&resolved(remote).await?).ok_or_else(unknown)
+}
+
+/// All that ssh's configuration says about a host.
+pub(crate) async fn resolved(remote: &Remote) -> Result<String, Error> {
     let asking = Command::new(&remote.ssh)
         .arg("-G")
         .args(destination(&remote.target))
@@ -33,7 +41,10 @@ pub async fn identity(remote: &Remote) -> Result<String, Error> {
             program: remote.ssh.clone(),
             source,
         })?;
-    parse(&String::from_utf8_lossy(&output.stdout)).ok_or_else(unknown)
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(unknown()),
+    }
 }
 
 fn parse(text: &str) -> Option<String> {

@@ -13,6 +13,8 @@
 //! it is not there, and becomes it. Each [`Step`] can be watched, and the
 //! [`Arrival`] says what was found and sent.
 //!
+//! Several sessions on a host can share one ssh connection: [`Connections`].
+//!
 //! [`ProcessKeeper`] does either for a session that outlives its toolsrv, and
 //! with a [`Lease`] finds the toolsrv again that has outlived the connection.
 
@@ -20,6 +22,8 @@
 
 mod answers;
 mod arrival;
+mod connection;
+mod connections;
 mod error;
 mod forward;
 mod identity;
@@ -43,6 +47,8 @@ mod trouble;
 mod upload;
 
 pub use arrival::{Arrival, Upload};
+pub use connection::Connection;
+pub use connections::Connections;
 pub use error::{Error, SshFailure};
 pub use identity::identity;
 pub use install::{Installed, install};

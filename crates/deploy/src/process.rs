@@ -246,7 +246,13 @@ impl Process {
     pub async fn silence(&self, conn: &ToolsrvConn) -> Duration {
         match &self.running {
             Running::Local(_) | Running::Elsewhere => std::future::pending().await,
-            Running::Remote { .. } => crate::silence::silence(conn).await,
+            Running::Remote { ssh, .. } => {
+                let quiet = crate::silence::silence(conn).await;
+                if let Some(lane) = &ssh.lane {
+                    lane.distrust();
+                }
+                quiet
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Target;
+use crate::{Connections, Target};
 
 /// A host that ssh reaches, and how to go there.
 #[derive(Debug, Clone)]
@@ -34,6 +35,9 @@ pub struct Remote {
     /// A directory of this machine where compressed toolsrvs are kept between
     /// uploads. Default: none, they are compressed each time.
     pub packed: Option<PathBuf>,
+    /// Connections that sessions share. [`Transport::Forward`] uses none of
+    /// them. Default: none, each session has its own.
+    pub connections: Option<Arc<Connections>>,
 }
 
 /// Who asks for passwords.
@@ -73,6 +77,7 @@ impl Remote {
             withheld: Vec::new(),
             runtime: None,
             packed: None,
+            connections: None,
         }
     }
 }

@@ -6,15 +6,17 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
 use crate::answers::{Answer, Answers};
+use crate::connections::Found as Way;
 use crate::forward::CONTROL;
 use crate::process::{Answer as ReadyAnswer, Lifeline, Running};
 use crate::ready::{AfterReady, Expect, Start, read_ready};
-use crate::ssh::Ssh;
+use crate::ssh::{Route, Ssh};
 use crate::stage0::{Serve, Stage0};
-use crate::trouble::{self, Trouble};
+use crate::trouble::{self, LaneTrouble, Trouble};
 use crate::upload::{self, Packing};
 use crate::{
-    Arrival, Channel, Error, Lease, Plan, Process, Remote, Sockets, Step, Transport, Upload,
+    Arrival, Channel, Connection, Error, Lease, Plan, Process, Remote, Sockets, Step, Transport,
+    Upload,
 };
 
 /// How long the host may take for a step after its first answer, and how long
@@ -27,12 +29,17 @@ const BUSY: Duration = Duration::from_secs(30);
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const BUSY_PAUSE_MAX: Duration = Duration::from_secs(3);
+/// How long a host may take for its first answer on a connection that is there:
+/// as long as ssh takes to find that it is lost.
+const LANE_ANSWER: Duration = Duration::from_secs(15);
+/// Shared connections that may be of no use before a session gets its own.
+const LANES_MAX: u32 = 3;
 /// Roots that may fail while toolsrv is put there.
 const ROOTS_MAX: usize = 4;
 
 /// Starts toolsrv on a host, and puts it there first if it is not.
 ///
-/// One ssh, one session channel, and these round trips after it is connected:
+/// One ssh, one session channel, unless [`Remote::connections`] are shared, and these round trips after it is connected:
 /// one until stage 0 has answered, and one more and the upload where toolsrv
 /// is not there. The boot record is on its way when this returns; its answer
 /// comes with that of the handshake ([`Process::connect`]), one round trip
@@ -83,6 +90,7 @@ pub(crate) async fn spawn_or_attach(
         modern: true,
         restricted: false,
         number: 0,
+        lanes: 0,
     };
     let mut pause = BUSY_PAUSE;
     let began = tokio::time::Instant::now();
@@ -92,6 +100,7 @@ pub(crate) async fn spawn_or_attach(
             Ok(started) => return Ok(started),
             Err(Trouble::OldSsh(_)) if attempt.modern => attempt.modern = false,
             Err(Trouble::Restricted(_)) if !attempt.restricted => attempt.restricted = true,
+            Err(Trouble::Lane(_)) => attempt.lanes += 1,
             Err(Trouble::Packing { packing, .. }) => attempt.packing = packing,
             Err(Trouble::Root { root, error }) if attempt.skip.len() < ROOTS_MAX => {
                 attempt.skip.push((root, error.to_string()));
@@ -129,6 +138,8 @@ struct Attempt<'a> {
     /// Whether the login shell may not be replaced.
     restricted: bool,
     number: u32,
+    /// Shared connections that were of no use.
+    lanes: u32,
 }
 
 /// What is known once toolsrv starts.
@@ -159,13 +170,21 @@ impl Attempt<'_> {
         );
         let sockets = self.sockets()?;
         let control = sockets.as_ref().map(|sockets| sockets.path(CONTROL));
-        (self.tell)(&Step::Connecting);
-        let (mut ssh, mut stream) = Ssh::start(
-            self.remote,
-            &stage0.command,
-            self.modern,
-            control.as_deref(),
-        )?;
+        let (lane, connection) = match self.way(control.is_some()).await? {
+            Way::Lane(lane, connection) => (Some(lane), connection),
+            Way::Alone(connection) => (None, connection),
+        };
+        if connection != Connection::First {
+            (self.tell)(&Step::Connecting { connection });
+        }
+        let route = match (&control, &lane) {
+            (Some(control), _) => Route::Forward(control),
+            (None, Some(lane)) => Route::Lane(lane.socket()),
+            (None, None) => Route::Alone,
+        };
+        let command = Some(stage0.command.as_str());
+        let (mut ssh, mut stream) = Ssh::start(self.remote, command, self.modern, route)?;
+        ssh.lane = lane;
         // If ssh has ended already, its answer below says why.
         let _ = stream.write_all(stage0.script.as_bytes()).await;
         let mut answers = Answers::new(&boot.mark);
@@ -183,6 +202,7 @@ impl Attempt<'_> {
                 Some(_) => Transport::Forward,
                 None => Transport::Stdio,
             },
+            connection,
             facts: found.facts,
             program: found.program,
             build,
@@ -265,6 +285,36 @@ impl Attempt<'_> {
         }
     }
 
+    /// Which connection to take.
+    async fn way(&self, forwards: bool) -> Result<Way, Trouble> {
+        match &self.remote.connections {
+            Some(connections) if !forwards && self.lanes < LANES_MAX => {
+                connections.lane(self.remote, self.modern, self.tell).await
+            }
+            _ => Ok(Way::Alone(Connection::Own)),
+        }
+    }
+
+    /// Why the first answer did not come.
+    async fn unanswered(&self, ssh: &mut Ssh, problem: String) -> Trouble {
+        let Some(lane) = ssh.lane.take() else {
+            return trouble::of_ssh(self.remote, ssh, problem).await;
+        };
+        let (trouble, found) = trouble::of_lane(self.remote, ssh, problem).await;
+        match found {
+            Some(LaneTrouble::Full) => {
+                lane.refused();
+                (self.tell)(&Step::Full);
+            }
+            Some(LaneTrouble::Dead) => {
+                lane.distrust();
+                (self.tell)(&Step::Dead);
+            }
+            None => {}
+        }
+        trouble
+    }
+
     fn sockets(&self) -> Result<Option<Sockets>, Error> {
         match (self.remote.transport, &self.remote.runtime) {
             (Transport::Auto | Transport::Stdio, _) => Ok(None),
@@ -291,9 +341,15 @@ impl Attempt<'_> {
             again: false,
         };
         let mut limit = self.remote.answer_timeout;
+        if ssh.lane.is_some() {
+            limit = limit.min(LANE_ANSWER);
+        }
         loop {
             let answer = match answers.next(stream, limit).await {
                 Ok(answer) => answer,
+                Err(problem) if found.facts.is_empty() => {
+                    return Err(self.unanswered(ssh, problem).await);
+                }
                 Err(problem) => return Err(trouble::of_ssh(self.remote, ssh, problem).await),
             };
             limit = STEP;

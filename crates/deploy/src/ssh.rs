@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinHandle;
 
+use crate::connections::Lane;
 use crate::{Error, Remote, Target};
 
 /// How much of what ssh and the host say on standard error is kept.
@@ -44,11 +45,32 @@ const PINNED_LATER: [&str; 3] = [
     "ForkAfterAuthentication=no",
 ];
 
+/// A master that others share ends this long after the last of them: time
+/// enough for a toolsrv that is started again.
+const IDLE: &str = "ControlPersist=3";
+
 /// A running ssh. Dropping it kills it with all its helpers.
 #[derive(Debug)]
 pub(crate) struct Ssh {
     child: Child,
     said: Said,
+    /// Its place in a shared connection, if it is a client of one.
+    pub(crate) lane: Option<Lane>,
+}
+
+/// Which connection an ssh has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Route<'a> {
+    /// One of its own, or that of a living master of the user's.
+    Alone,
+    /// One of its own, which forwards a socket at its master's request here.
+    Forward(&'a Path),
+    /// One that others share by this socket. It has no session itself, goes to
+    /// the background once it is let in, and ends some time after the last of
+    /// the others.
+    Master(&'a Path),
+    /// That of the master at this socket, and no other.
+    Lane(&'a Path),
 }
 
 /// What was said on standard error.
@@ -59,13 +81,13 @@ struct Said {
 }
 
 impl Ssh {
-    /// Starts ssh with one command to run there. The stream is the command's
-    /// standard input and output.
+    /// Starts ssh with one command to run there, or none for a master. The
+    /// stream is the command's standard input and output.
     pub(crate) fn start(
         remote: &Remote,
-        command: &str,
+        command: Option<&str>,
         modern: bool,
-        control: Option<&Path>,
+        route: Route<'_>,
     ) -> Result<(Self, UnixStream), Error> {
         let cannot_start = |source| Error::Start {
             program: remote.ssh.clone(),
@@ -74,8 +96,8 @@ impl Ssh {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(cannot_start)?;
         let theirs_too = theirs.try_clone().map_err(cannot_start)?;
         let mut ssh = Command::new(&remote.ssh);
-        ssh.args(arguments(remote, modern, control))
-            .arg(command)
+        ssh.args(arguments(remote, modern, route))
+            .args(command)
             .stdin(OwnedFd::from(theirs))
             .stdout(OwnedFd::from(theirs_too))
             .stderr(Stdio::piped())
@@ -102,7 +124,8 @@ impl Ssh {
         // of ssh would not be seen.
         drop(ssh);
         let said = Said::new(child.stderr.take());
-        let ssh = Self { child, said };
+        let lane = None;
+        let ssh = Self { child, said, lane };
         ours.set_nonblocking(true).map_err(cannot_start)?;
         let stream = UnixStream::from_std(ours).map_err(cannot_start)?;
         Ok((ssh, stream))
@@ -167,28 +190,40 @@ async fn keep_last(stderr: Option<ChildStderr>, kept: Arc<Mutex<Vec<u8>>>) {
 }
 
 /// Everything between `ssh` and the command.
-fn arguments(remote: &Remote, modern: bool, control: Option<&Path>) -> Vec<OsString> {
+fn arguments(remote: &Remote, modern: bool, route: Route<'_>) -> Vec<OsString> {
     let mut arguments = vec![OsString::from("-T")];
-    let later = if modern { &PINNED_LATER[..] } else { &[] };
-    let timeout = format!("ConnectTimeout={}", remote.connect_timeout.as_secs().max(1));
-    let batch = remote.askpass.is_none().then_some("BatchMode=yes");
-    let options = PINNED.iter().chain(later).copied();
-    for option in options.chain([timeout.as_str()]).chain(batch) {
-        arguments.push("-o".into());
-        arguments.push(option.into());
-    }
-    match control {
+    let at = |path: &Path| [OsString::from("-S"), path.into()];
+    let mut options = Vec::new();
+    match route {
         // A live master of the user is used, but ssh never becomes one for
         // others.
-        None => arguments.extend(["-o".into(), "ControlMaster=no".into()]),
+        Route::Alone => options.push("ControlMaster=no"),
         // A master that ends with its session, in a place that is ours.
-        Some(control) => arguments.extend([
-            "-M".into(),
-            "-S".into(),
-            control.into(),
-            "-o".into(),
-            "ControlPersist=no".into(),
-        ]),
+        Route::Forward(control) => {
+            arguments.push("-M".into());
+            arguments.extend(at(control));
+            options.push("ControlPersist=no");
+        }
+        // These letters come first, and so before what is pinned below.
+        Route::Master(control) => {
+            arguments.extend(["-f", "-N", "-M"].map(OsString::from));
+            arguments.extend(at(control));
+            options.push(IDLE);
+        }
+        // ssh would connect by itself if the master does not take it.
+        Route::Lane(control) => {
+            arguments.extend(at(control));
+            options.extend(["ControlMaster=no", "ProxyCommand=false"]);
+        }
+    }
+    options.extend(PINNED);
+    options.extend(if modern { &PINNED_LATER[..] } else { &[] });
+    let timeout = format!("ConnectTimeout={}", remote.connect_timeout.as_secs().max(1));
+    options.push(&timeout);
+    options.extend(remote.askpass.is_none().then_some("BatchMode=yes"));
+    for option in options {
+        arguments.push("-o".into());
+        arguments.push(option.into());
     }
     arguments.extend(destination(&remote.target));
     arguments
@@ -214,7 +249,7 @@ mod tests {
     #[test]
     fn user_and_port_are_options_and_the_host_comes_last() {
         let remote = Remote::new("me@[::1]:2222".parse().unwrap());
-        let arguments = arguments(&remote, true, None);
+        let arguments = arguments(&remote, true, Route::Alone);
         let words: Vec<_> = arguments
             .iter()
             .map(|word| word.to_str().unwrap())

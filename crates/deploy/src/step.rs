@@ -1,13 +1,22 @@
 use std::fmt;
 
-use crate::{Packing, Upload};
+use crate::{Connection, Packing, Upload};
 
 /// What happens on the way to a remote toolsrv.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// ssh was started.
-    Connecting,
+    /// ssh starts.
+    Connecting {
+        /// Whose connection it is to have.
+        connection: Connection,
+    },
+    /// sshd takes no further session on the shared connection; another one is
+    /// the next attempt.
+    Full,
+    /// The shared connection is lost or silent; another one is the next
+    /// attempt.
+    Dead,
     /// The host is too busy to let ssh in; the next attempt follows.
     Busy,
     /// A shell there has answered.
@@ -51,7 +60,15 @@ pub enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connecting => f.write_str("ssh starts"),
+            Self::Connecting { connection } => f.write_str(match connection {
+                Connection::Own => "ssh starts",
+                Connection::Users => "ssh starts, over the connection of your own master",
+                Connection::First => "ssh starts; other sessions will share its connection",
+                Connection::Shared => "ssh starts, over the connection of another session",
+                Connection::Daemon => "ssh starts, over the connection of the daemon",
+            }),
+            Self::Full => f.write_str("the host takes no further session on that connection"),
+            Self::Dead => f.write_str("nobody answers on that connection"),
             Self::Busy => f.write_str("the host lets nobody in at the moment; once more"),
             Self::Answered { host } => write!(f, "a shell answers: {host}"),
             Self::Refused { root, reason } => write!(f, "not in {root}: {reason}"),

@@ -16,6 +16,8 @@ pub(crate) enum Trouble {
     Restricted(Error),
     /// sshd takes no more connections just now.
     Busy(Error),
+    /// The shared connection was of no use.
+    Lane(Error),
     /// It did not arrive well; this packing is left to try.
     Packing { packing: Packing, error: Error },
     /// Something is wrong with this root of the host.
@@ -35,6 +37,7 @@ impl Trouble {
             | Self::OldSsh(error)
             | Self::Restricted(error)
             | Self::Busy(error)
+            | Self::Lane(error)
             | Self::Packing { error, .. }
             | Self::Root { error, .. } => error,
         }
@@ -44,14 +47,45 @@ impl Trouble {
 /// The trouble of an ssh whose stream gave `problem` instead of an answer.
 pub(crate) async fn of_ssh(remote: &Remote, ssh: &mut Ssh, problem: String) -> Trouble {
     let (status, said) = ssh.last_words().await;
+    of_words(remote, status, &said, problem)
+}
+
+/// What may be wrong with a shared connection when its first answer does not
+/// come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneTrouble {
+    /// sshd takes no further session (MaxSessions of sshd_config(5)).
+    Full,
+    /// The master does not answer, or has ended.
+    Dead,
+}
+
+/// The trouble of a session that has heard nothing yet on a shared connection.
+pub(crate) async fn of_lane(
+    remote: &Remote,
+    ssh: &mut Ssh,
+    problem: String,
+) -> (Trouble, Option<LaneTrouble>) {
+    let (status, said) = ssh.last_words().await;
+    let found = match status.map(|status| status.code()) {
+        _ if said.contains("session request failed") => LaneTrouble::Full,
+        None | Some(Some(255)) => LaneTrouble::Dead,
+        // It came from there.
+        Some(_) => return (of_words(remote, status, &said, problem), None),
+    };
+    let error = of_words(remote, status, &said, problem).into_error();
+    (Trouble::Lane(error), Some(found))
+}
+
+fn of_words(remote: &Remote, status: Option<ExitStatus>, said: &str, problem: String) -> Trouble {
     // 255 is ssh's own status (ssh(1)); any other comes from there.
     let own = status.is_some_and(|status| status.code() == Some(255));
-    let (failure, found) = classify(&said);
+    let (failure, found) = classify(said);
     if own {
         let error = Error::Ssh {
             target: remote.target.to_string(),
             failure,
-            said: shown(&said),
+            said: shown(said),
         };
         return match found {
             Found::OldSsh => Trouble::OldSsh(error),
@@ -61,7 +95,7 @@ pub(crate) async fn of_ssh(remote: &Remote, ssh: &mut Ssh, problem: String) -> T
     }
     let error = Error::NoAnswer {
         target: remote.target.to_string(),
-        problem: with_status(problem, status, &said),
+        problem: with_status(problem, status, said),
     };
     // The word of bash, ksh and zsh, which may be translated; then the person
     // sees it.

@@ -20,6 +20,7 @@ pub(crate) fn record(arrival: &Arrival) -> Value {
         "type": "session",
         "host": arrival.target,
         "transport": arrival.transport.to_string(),
+        "connection": arrival.connection.to_string(),
         "ssh": arrival.attempts,
         "sent": arrival.upload.map_or(0, |upload| upload.sent),
         "packing": arrival.upload.map(|upload| upload.packing.to_string()),

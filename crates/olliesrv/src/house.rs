@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ollie_deploy::{Askpass, ProcessKeeper, Target, Transport};
+use ollie_deploy::{Askpass, Connections, ProcessKeeper, Target, Transport};
 use ollie_sessions::{Configured, House, Settings, Store, Tell};
 
 use crate::backends::{Backends, OpenBackends};
@@ -27,10 +27,12 @@ pub(crate) fn house(
     let now = Arc::new(now);
     let (known, opened, listed) = (Arc::clone(&now), Arc::clone(&now), now);
     let ground = options.clone();
+    let connections = Arc::new(Connections::kept(&paths.doorway));
     Ok(House {
         store: Store::in_directory(&paths.state).map_err(Error::Sessions)?,
         ground: Box::new(move |_, settings, tell| {
-            ground_of(&ground, settings, askpass.clone(), tell)
+            let connections = Arc::clone(&connections);
+            ground_of(&ground, settings, askpass.clone(), connections, tell)
         }),
         about_backend: Box::new(move |name| {
             let about = known().and_then(|(_, backends)| backends.about(name));
@@ -83,6 +85,7 @@ fn ground_of(
     options: &GroundOptions,
     settings: &Settings,
     askpass: Option<Askpass>,
+    connections: Arc<Connections>,
     tell: Tell,
 ) -> Result<ProcessKeeper, ollie_sessions::Error> {
     let wrong = ollie_sessions::Error::Setting;
@@ -110,8 +113,8 @@ fn ground_of(
         verbose: false,
         trace_9p: false,
     };
-    let (place, plan, base) =
-        setup::place(&session, host.as_ref(), askpass).map_err(|error| wrong(error.chain()))?;
+    let (place, plan, base) = setup::place(&session, host.as_ref(), askpass, connections)
+        .map_err(|error| wrong(error.chain()))?;
     let base = Arc::new(base);
     let config = ninep_rs::ClientConfig::default();
     let keeper = ProcessKeeper::new(place, plan, setup::AGENT, config);

@@ -46,6 +46,8 @@ pub(crate) async fn run(options: &ServeOptions) -> Result<u8, Error> {
         _ = signals.next() => {}
     }
     clients.shutdown().await;
+    // What they have in the directory of the socket goes before it.
+    drop((tree, sessions));
     drop(door);
     Ok(0)
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ollie_client::{Call, ToolsrvConn};
 use ollie_deploy::{
-    Askpass, Channel, Installed, Leases, Place, Plan, Process, ProcessKeeper, Remote, Step, Target,
+    Askpass, Channel, Connections, Installed, Leases, Place, Plan, Process, ProcessKeeper, Remote,
+    Step, Target,
 };
 use ollie_protocol::{CallId, Nonce, Octets, ToolCall, auth};
 use ollie_sandbox::{Layer, Layered, Links, MAX_POLICY_BYTES, Source, read_plain};
@@ -110,6 +111,7 @@ async fn start(
             // It lives until ssh has nothing more to ask.
             let asker = Asker::start(&paths.runtime)?;
             there.remote.askpass = asker.as_ref().map(Asker::askpass);
+            there.remote.connections = Some(Arc::new(Connections::borrowed(&paths.doorway)));
             let tell = |step: &Step| verbose.on_the_way(step);
             let (process, channel) =
                 ollie_deploy::spawn_remote(&there.remote, &there.plan, &tell).await?;
@@ -187,17 +189,20 @@ async fn connect_and_call(
 }
 
 /// Where a session runs that is started later, on this machine or on `host`,
-/// what is started there, and what its project's file is laid on.
+/// over which connections, what is started there, and what its project's file
+/// is laid on.
 pub(crate) fn place(
     options: &SessionOptions,
     host: Option<&Target>,
     askpass: Option<Askpass>,
+    connections: Arc<Connections>,
 ) -> Result<(Place, Plan, Base), Error> {
     let paths = own_paths()?;
     match host {
         Some(host) => {
             let mut there = There::new(options, host, &paths)?;
             there.remote.askpass = askpass;
+            there.remote.connections = Some(connections);
             Ok((Place::There(Box::new(there.remote)), there.plan, there.base))
         }
         None => {
@@ -293,7 +298,8 @@ pub(crate) fn setup_lasting(
     };
     let leases = Leases::new(paths.leases());
     let askpass = asker.as_ref().map(Asker::askpass);
-    let (place, mut plan, base) = self::place(options, host, askpass)?;
+    let connections = Arc::new(Connections::borrowed(&paths.doorway));
+    let (place, mut plan, base) = self::place(options, host, askpass, connections)?;
     plan.lease = Some(time);
     if let Some(name) = name {
         name.clone_into(&mut plan.session);

@@ -52,6 +52,8 @@ pub(crate) struct About {
     pub(crate) build: String,
     /// Which way 9P goes.
     pub(crate) transport: String,
+    /// Whose ssh connection it is; none on this machine.
+    pub(crate) connection: Option<String>,
     /// The host's facts.
     pub(crate) host: HostFacts,
     /// What the kernel there enforces.
@@ -240,6 +242,7 @@ async fn about(kept: &Kept, tools: &UserTools) -> Result<About, ollie_client::Er
         generation: kept.generation,
         build: version.build,
         transport: arrival.map_or("local".to_owned(), |arrival| arrival.transport.to_string()),
+        connection: arrival.map(|arrival| arrival.connection.to_string()),
         host,
         enforcement: match policy.get_mut("enforcement") {
             Some(enforcement) => enforcement.take(),
