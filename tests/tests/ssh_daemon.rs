@@ -167,6 +167,27 @@ fn a_command_goes_on_when_the_daemon_ends_or_is_killed() {
     }
 }
 
+/// A chat without a daemon keeps connections as one would.
+#[test]
+fn a_chat_leaves_no_connection_behind() {
+    let Some(world) = World::with_ssh("a chat on another host") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    let target = devbox.target();
+    let mut chat = devbox
+        .ollie(["chat", "--backend", "ollama", "--remote", &target])
+        .piped();
+    let is_there = || devbox.logged("Starting session") == 1 && !devbox.installed().is_empty();
+    assert!(await_that(Duration::from_secs(120), is_there));
+    let shared = || connection(&exec(&devbox, "true")) == "daemon";
+    assert!(await_that(Duration::from_secs(10), shared));
+    drop(chat.stdin.take());
+    assert!(chat.wait().success());
+    assert!(!world.base().join("run/ollie").exists());
+    nothing_left(&world, &devbox);
+}
+
 #[test]
 fn a_lost_connection_ends_a_command_and_the_session_has_a_new_one() {
     let Some(world) = World::with_ssh("exec and a killed connection") else {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ollie_protocol::{Nonce, auth};
+use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 use tokio::net::UnixStream;
 
@@ -98,6 +99,25 @@ impl Connections {
             makes,
             hosts: Mutex::default(),
             made: Mutex::default(),
+        }
+    }
+
+    /// Lets nobody find the connections that were made here any more. What runs
+    /// over them goes on. Dropping this does the same.
+    pub fn close(&self) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        for socket in made.drain(..) {
+            let _ = std::fs::remove_file(socket);
+        }
+        // Not if there is more in it. A daemon has a lock on the one above, or
+        // takes it while it opens its socket there.
+        if self.makes
+            && std::fs::remove_dir(&self.directory).is_ok()
+            && let Some(above) = self.directory.parent()
+            && let Ok(opened) = std::fs::File::open(above)
+            && flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            let _ = std::fs::remove_dir(above);
         }
     }
 
@@ -250,16 +270,8 @@ impl Connections {
 }
 
 impl Drop for Connections {
-    /// Nobody finds them any more; what runs over them goes on.
     fn drop(&mut self) {
-        let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for socket in made {
-            let _ = std::fs::remove_file(socket);
-        }
-        if self.makes {
-            // Not if there is more in it.
-            let _ = std::fs::remove_dir(&self.directory);
-        }
+        self.close();
     }
 }
 
@@ -337,4 +349,51 @@ fn is_own_socket(path: &Path) -> bool {
 
 fn own_uid() -> u32 {
     rustix::process::getuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_program_target_or_configuration_is_another_connection() {
+        let remote = Remote::new("box".parse().unwrap());
+        let mut other = remote.clone();
+        other.ssh = "/opt/ssh".into();
+        let alias = Remote::new("alias".parse().unwrap());
+        let keys = [
+            key(&remote, "user me\n"),
+            key(&remote, "user you\n"),
+            key(&other, "user me\n"),
+            key(&alias, "user me\n"),
+        ];
+        assert_eq!(keys[0], key(&remote, "user me\n"));
+        for (at, one) in keys.iter().enumerate() {
+            assert!(keys[at + 1..].iter().all(|other| other != one), "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn a_master_of_the_users_is_where_ssh_says() {
+        let path = users_master("user me\ncontrolpath /home/me/.ssh/ctl-1\n");
+        assert_eq!(path, Some("/home/me/.ssh/ctl-1".into()));
+        assert_eq!(users_master("controlpath none\n"), None);
+        assert_eq!(users_master("user me\n"), None);
+    }
+
+    #[test]
+    fn where_ssh_could_not_have_its_socket_none_is_shared() {
+        let runtime = tempfile::tempdir().unwrap();
+        let [good, percent, open] = ["good", "100%h", "open"].map(|name| runtime.path().join(name));
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let long = runtime.path().join("x".repeat(90));
+        let place = |directory: &Path| Connections::kept(directory).place("0123");
+        assert!(place(&good).is_some());
+        assert!(!good.exists(), "it is removed with the last");
+        for directory in [&percent, &open, &long] {
+            assert_eq!(place(directory), None, "{directory:?}");
+        }
+    }
 }

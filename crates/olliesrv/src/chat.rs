@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ninep_rs::OpenMode;
 use ollie_agent::{Event, TurnEnd};
+use ollie_deploy::Connections;
 use ollie_sessions::{SessionId, Sessions, Settings, Tree};
 use tokio::time::{Duration, timeout};
 
@@ -52,6 +53,7 @@ pub(crate) async fn run(options: &ChatOptions) -> Result<u8, Error> {
             () = own.sessions.end() => {}
             _ = signals.next() => {}
         }
+        own.connections.close();
     }
     let status = talked?;
     if !unused && chat.view.is_terminal() {
@@ -66,6 +68,7 @@ pub(crate) async fn run(options: &ChatOptions) -> Result<u8, Error> {
 /// Sessions of this process, where no daemon serves.
 struct Own {
     sessions: Arc<Sessions>,
+    connections: Arc<Connections>,
     /// It lives as long as ssh may have questions.
     _asker: Option<Asker>,
 }
@@ -74,7 +77,9 @@ impl Own {
     fn new(options: &ChatOptions) -> Result<Self, Error> {
         let asker = Asker::start(&setup::own_paths()?.runtime)?;
         let askpass = asker.as_ref().map(Asker::askpass);
-        let house = house::house(&options.ground, Settings::default(), askpass)?;
+        let connections = house::connections()?;
+        let shared = Arc::clone(&connections);
+        let house = house::house(&options.ground, Settings::default(), askpass, shared)?;
         let sessions = Sessions::new(house);
         if let Some(name) = &options.session {
             let id = SessionId::new(name.as_str()).map_err(Error::Sessions)?;
@@ -82,6 +87,7 @@ impl Own {
         }
         Ok(Self {
             sessions,
+            connections,
             _asker: asker,
         })
     }

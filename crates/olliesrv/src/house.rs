@@ -19,6 +19,7 @@ pub(crate) fn house(
     options: &GroundOptions,
     defaults: Settings,
     askpass: Option<Askpass>,
+    connections: Arc<Connections>,
 ) -> Result<House, Error> {
     let paths = setup::own_paths()?;
     let now = present(paths.config_file());
@@ -27,7 +28,6 @@ pub(crate) fn house(
     let now = Arc::new(now);
     let (known, opened, listed) = (Arc::clone(&now), Arc::clone(&now), now);
     let ground = options.clone();
-    let connections = Arc::new(Connections::kept(&paths.doorway));
     Ok(House {
         store: Store::in_directory(&paths.state).map_err(Error::Sessions)?,
         ground: Box::new(move |_, settings, tell| {
@@ -60,6 +60,12 @@ pub(crate) fn house(
         config: paths.config,
         tell: Box::new(|text| output::note(&crate::printable::printable(text))),
     })
+}
+
+/// The connections that the sessions of this process share.
+pub(crate) fn connections() -> Result<Arc<Connections>, Error> {
+    let paths = setup::own_paths()?;
+    Ok(Arc::new(Connections::kept(&paths.doorway)))
 }
 
 /// The configuration as it is each time: a daemon lives longer than it.

@@ -23,7 +23,9 @@ pub(crate) async fn run(options: &ServeOptions) -> Result<u8, Error> {
         model: options.model.clone().unwrap_or_default(),
         ..Settings::default()
     };
-    let sessions = Sessions::new(house::house(&options.ground, defaults, None)?);
+    let connections = house::connections()?;
+    let shared = Arc::clone(&connections);
+    let sessions = Sessions::new(house::house(&options.ground, defaults, None, shared)?);
     sessions.restore().map_err(Error::Sessions)?;
     let count = sessions.all().len();
     output::note(&format!("serving {count} sessions"));
@@ -46,8 +48,8 @@ pub(crate) async fn run(options: &ServeOptions) -> Result<u8, Error> {
         _ = signals.next() => {}
     }
     clients.shutdown().await;
-    // What they have in the directory of the socket goes before it.
-    drop((tree, sessions));
+    // They are in the directory of the socket, which goes with it.
+    connections.close();
     drop(door);
     Ok(0)
 }
