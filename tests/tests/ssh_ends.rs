@@ -210,3 +210,14 @@ fn nothing_hangs_when_the_connection_goes_silent() {
     assert_eq!(devbox.shell("echo next").run().ok(), "next\n");
     devbox.nothing_left();
 }
+
+/// Longer than any silence that is taken for an end: somebody asks, and is
+/// answered.
+#[test]
+fn a_call_that_says_nothing_for_long_goes_on() {
+    let Some(world) = World::with_ssh("quiet calls") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    assert_eq!(devbox.shell("sleep 17; echo done").run().ok(), "done\n");
+}

@@ -20,7 +20,13 @@ fn nine_p_goes_through_the_forwarded_socket() {
     let Some(world) = World::with_ssh("forward") else {
         return;
     };
-    let devbox = world.devbox().config("MaxSessions 1").start();
+    let devbox = world
+        .devbox()
+        .config("MaxSessions 1\nLogLevel DEBUG1")
+        .start();
+    // Another way to the same host opens no such stream.
+    let _ = devbox.shell("true").run().ok();
+    assert_eq!(devbox.logged("direct-streamlocal"), 0, "{}", devbox.log());
     let end = devbox
         .ollie(["exec", "--json", "--transport", "forward", &devbox.target()])
         .args(["--", "sh", "-c", "echo through"])
@@ -28,7 +34,9 @@ fn nine_p_goes_through_the_forwarded_socket() {
         .has_status(0);
     assert_eq!(end.json_lines()[0]["transport"], "forward", "{end}");
     // What sshd saw: a stream to the socket beside the one session.
-    assert_eq!(devbox.logged("Starting session: command"), 1);
+    assert_eq!(devbox.logged("Starting session: command"), 2);
+    let opened = "ctype direct-streamlocal@openssh.com";
+    assert_eq!(devbox.logged(opened), 1, "{}", devbox.log());
     let running = waiting(&devbox);
     let runtime = world.base().join("run");
     let entries: Vec<_> = std::fs::read_dir(&runtime).unwrap().flatten().collect();
@@ -46,13 +54,25 @@ fn nine_p_goes_through_the_forwarded_socket() {
 fn where_forwarding_is_forbidden_it_fails_and_says_so() {
     for line in [
         "AllowTcpForwarding no",
+        "PermitOpen none",
         "DisableForwarding yes",
         "AllowStreamLocalForwarding no",
+        "restrict",
     ] {
         let Some(world) = World::with_ssh("forbidden forwarding") else {
             return;
         };
-        let devbox = world.devbox().config(line).start();
+        let devbox = match line {
+            // Of authorized_keys(5).
+            "restrict" => {
+                let devbox = world.devbox().start();
+                let keys = devbox.path("run/devbox/authorized_keys");
+                let key = std::fs::read_to_string(&keys).unwrap();
+                std::fs::write(keys, format!("restrict {key}")).unwrap();
+                devbox
+            }
+            line => world.devbox().config(line).start(),
+        };
         let _ = devbox
             .ollie([
                 "exec",

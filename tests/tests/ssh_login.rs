@@ -269,6 +269,8 @@ fn a_shell_that_never_answers_is_given_up() {
         .has_status(210)
         .says(&["no answer within 2 s", "working"]);
     assert!(began.elapsed() < std::time::Duration::from_secs(10));
+    // ssh, which would wait for it, is gone here.
+    world.nothing_left();
     // sshd does not end it; nothing of ours could.
     devbox
         .processes()

@@ -23,6 +23,8 @@ fn twenty_deployments_to_one_fresh_host_at_once() {
         assert_eq!(running.finish().ok(), format!("{number}\n"));
     }
     assert_eq!(devbox.installed().len(), 1, "{:?}", devbox.installed());
+    // What sshd saw of them: a session each, and no more.
+    assert_eq!(devbox.logged("Starting session"), 20, "{}", devbox.log());
     assert!(
         devbox.logged("drop connection") + devbox.logged("MaxStartups") > 0,
         "sshd refused nobody, so nothing was tested:\n{}",
@@ -80,6 +82,8 @@ fn deploy_goes_to_many_hosts_and_tells_of_each() {
             .as_str()
             .is_some_and(|text| !text.is_empty())
     );
+    let sessions = hosts.each_ref().map(|host| host.logged("Starting session"));
+    assert_eq!(sessions, [17, 17, 16], "one for each, as sshd saw it");
     for i in 0..50 {
         let platforms = hosts[i % 3]
             .path("home")
