@@ -219,3 +219,53 @@ async fn a_call_is_one_burst() {
         );
     }
 }
+
+/// A far link is kept busy by what is asked for ahead, and calls that say much
+/// at once do not take each other's place.
+#[tokio::test]
+async fn a_long_output_does_not_wait_for_the_way_back() {
+    const EACH_WAY: Duration = Duration::from_millis(25);
+    const LENGTH: usize = 16 * 1024 * 1024;
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let (reader, writer) = toolsrv.channel();
+    let (reader, writer) = delayed(reader, writer, EACH_WAY);
+    let key = toolsrv.secret();
+    let credentials = Credentials {
+        key: &key,
+        session: toolsrv.session(),
+        agent: "far",
+        nonce: Some(toolsrv.nonce),
+    };
+    let conn = dial_toolsrv(reader, writer, credentials, ClientConfig::default())
+        .await
+        .unwrap();
+    let count = AtomicU64::new(0);
+    let length_of = async |code: String| {
+        let id = format!("call{}", count.fetch_add(1, Ordering::Relaxed));
+        let mut call = shell_call(&id, &code);
+        call.events = EventFormat::Raw;
+        call.queue = false;
+        let mut call = conn.call(&call).unwrap();
+        let mut length = 0;
+        while let Some(event) = call.next().await.unwrap() {
+            if let CallEvent::Output { data, .. } = event {
+                length += data.len();
+            }
+        }
+        length
+    };
+    let begun = Instant::now();
+    let length = length_of(format!("head -c {LENGTH} /dev/zero")).await;
+    let took = begun.elapsed();
+    println!("{length} bytes took {took:?}");
+    assert_eq!(length, LENGTH);
+    // A read is answered with what a pipe holds at most, 64 KiB (pipe(7)); with
+    // four at a time it would be 64 ways there and back.
+    assert!(took < EACH_WAY * 2 * 64 / 2, "{took:?}");
+
+    // Each has the reads with which it begins, whoever else reads ahead.
+    let two = || length_of("head -c 2000000 /dev/zero".to_owned());
+    let lengths = tokio::join!(two(), two(), two(), two(), two(), two(), two(), two());
+    assert_eq!(<[usize; 8]>::from(lengths), [2_000_000; 8]);
+}

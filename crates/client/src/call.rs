@@ -4,19 +4,25 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ninep_rs::{Client, Handle, OpenMode, Pending, Qid};
 use ollie_protocol::{CallId, Stream, ToolCall, ToolResult, limits, tree};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Error;
 use crate::events::Decoder;
 
-/// Bytes asked for by one read.
+/// Bytes asked for by one read. An answer rarely has more than a pipe holds,
+/// 64 KiB (pipe(7)).
 const READ: u32 = 256 * 1024;
 /// Reads that are outstanding at first: one for the start, two for a short
 /// output, one for the result, so that a short call costs one round trip from
 /// beginning to end.
 const READS_FIRST: usize = 4;
-/// Reads that are outstanding once a read came back full: 4 MiB, which keeps
-/// a link of 50 ms busy at 80 MB/s.
-const READS_MOST: usize = 16;
+/// Reads that are outstanding besides in a call that has much to say: with the
+/// first ones some 1.75 MiB, which keeps a link of 50 ms busy at 35 MB/s, as
+/// much as an ssh channel lets through (its window is 2 MiB). One call of a
+/// connection at a time has them, because toolsrv takes 64 requests.
+const READS_AHEAD: usize = 24;
+/// Bytes of an answer that make a call one of those.
+const MUCH: usize = 16 * 1024;
 /// Bytes of one write to standard input.
 const WRITE: usize = 128 * 1024;
 /// Writes to standard input that are outstanding at once.
@@ -54,9 +60,21 @@ pub struct Call {
     file: Arc<Handle>,
     start: Start,
     reads: VecDeque<Pending<Bytes>>,
-    depth: usize,
+    ahead: Ahead,
+    /// Held by a call that reads ahead.
+    reading_ahead: Option<OwnedSemaphorePermit>,
     decoder: Decoder,
     ended: bool,
+}
+
+/// The right to read ahead, which the calls of a connection share.
+#[derive(Debug, Clone)]
+pub(crate) struct Ahead(Arc<Semaphore>);
+
+impl Ahead {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
 }
 
 fn written(call: &ToolCall) -> Result<Vec<u8>, Error> {
@@ -86,7 +104,12 @@ async fn answered<T>(request: &mut Option<Pending<T>>) -> Result<(), Error> {
 }
 
 impl Call {
-    pub(crate) fn start(client: &Client, root: &Handle, call: &ToolCall) -> Result<Self, Error> {
+    pub(crate) fn start(
+        client: &Client,
+        root: &Handle,
+        ahead: &Ahead,
+        call: &ToolCall,
+    ) -> Result<Self, Error> {
         let json = written(call)?;
         if json.len() > limits::CALL_MAX {
             return Err(Error::Refused(format!(
@@ -96,21 +119,28 @@ impl Call {
                 limits::CALL_MAX
             )));
         }
-        Ok(Self::begin(client, root, call, json))
+        Ok(Self::begin(client, root, ahead, call, json))
     }
 
     /// Before it is known what the server takes; `None` if it may be more.
     pub(crate) fn start_early(
         client: &Client,
         root: &Handle,
+        ahead: &Ahead,
         call: &ToolCall,
     ) -> Result<Option<Self>, Error> {
         let json = written(call)?;
         let fits = json.len() <= client.max_data() as usize;
-        Ok(fits.then(|| Self::begin(client, root, call, json)))
+        Ok(fits.then(|| Self::begin(client, root, ahead, call, json)))
     }
 
-    fn begin(client: &Client, root: &Handle, call: &ToolCall, json: Vec<u8>) -> Self {
+    fn begin(
+        client: &Client,
+        root: &Handle,
+        ahead: &Ahead,
+        call: &ToolCall,
+        json: Vec<u8>,
+    ) -> Self {
         let (file, walking) = root.walk(tree::PROC_NEW);
         let opening = file.open(OpenMode::READ_WRITE);
         let json = Bytes::from(json);
@@ -129,7 +159,8 @@ impl Call {
                 writing,
             },
             reads: VecDeque::new(),
-            depth: READS_FIRST,
+            ahead: ahead.clone(),
+            reading_ahead: None,
             decoder: Decoder::default(),
             ended: false,
         };
@@ -185,8 +216,8 @@ impl Call {
                 }
                 return Err(Error::Protocol("the event stream ends without a result"));
             }
-            if bytes.len() >= READ as usize / 2 {
-                self.depth = READS_MOST;
+            if bytes.len() >= MUCH && self.reading_ahead.is_none() {
+                self.reading_ahead = Arc::clone(&self.ahead.0).try_acquire_owned().ok();
             }
             self.decoder.push(bytes);
         }
@@ -207,7 +238,8 @@ impl Call {
 
     /// Keeps as many reads outstanding as are useful.
     fn ask(&mut self) {
-        while self.reads.len() < self.depth {
+        let ahead = self.reading_ahead.as_ref().map_or(0, |_| READS_AHEAD);
+        while self.reads.len() < READS_FIRST + ahead {
             self.reads.push_back(self.file.read(0, READ));
         }
     }

@@ -6,6 +6,7 @@ use ollie_protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::call::Ahead;
 use crate::{Call, Error};
 
 /// The longest file of the tree that is read whole, in bytes.
@@ -37,6 +38,7 @@ pub struct Credentials<'a> {
 pub struct ToolsrvConn {
     client: Client,
     root: Handle,
+    ahead: Ahead,
 }
 
 /// Connects to a toolsrv over a byte stream that leads to it. Both sides
@@ -97,6 +99,7 @@ pub async fn open_toolsrv(
     Ok(Opening {
         client,
         root,
+        ahead: Ahead::new(),
         expected: credentials.key.server_proof(&handshake),
         has_the_secret: credentials.nonce.is_some(),
         version,
@@ -113,6 +116,7 @@ pub async fn open_toolsrv(
 pub struct Opening {
     client: Client,
     root: Handle,
+    ahead: Ahead,
     expected: Proof,
     /// Whether the secret itself went over this stream before.
     has_the_secret: bool,
@@ -141,7 +145,7 @@ impl Opening {
         if !self.has_the_secret {
             return Ok(None);
         }
-        Call::start_early(&self.client, &self.root, call)
+        Call::start_early(&self.client, &self.root, &self.ahead, call)
     }
 
     /// Waits until the other side has proved that it knows the key.
@@ -161,6 +165,7 @@ impl Opening {
         Ok(ToolsrvConn {
             client: self.client,
             root: self.root,
+            ahead: self.ahead,
         })
     }
 }
@@ -178,7 +183,7 @@ impl ToolsrvConn {
     /// # Errors
     /// [`Error::Malformed`] if the call cannot be written as JSON.
     pub fn call(&self, call: &ToolCall) -> Result<Call, Error> {
-        Call::start(&self.client, &self.root, call)
+        Call::start(&self.client, &self.root, &self.ahead, call)
     }
 
     /// Writes a word to a call's `ctl`: `int`, `term`, `end`, `kill`, `eof`. It is
