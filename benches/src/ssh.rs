@@ -112,7 +112,7 @@ impl Host {
         let newest = std::fs::read_dir(kept)?
             .flatten()
             .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|end| end == "xz"))
+            .filter(|path| path.extension().is_some_and(|end| end == "xz-utils"))
             .max_by_key(|path| path.metadata().and_then(|stat| stat.modified()).ok())
             .ok_or("nothing was packed")?;
         let copy = world.base().join("packed");

@@ -4,7 +4,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use ollie_tests::{Devbox, Relay, World};
+use ollie_tests::{Devbox, Relay, World, gap};
 
 /// What `exec --json` says of the deployment.
 fn session(devbox: &Devbox<'_>) -> serde_json::Value {
@@ -248,10 +248,11 @@ fn with_next_to_nothing_on_path() {
         let devbox = world.devbox().only(&all).start();
         let first = session(&devbox);
         let packing = first["packing"].as_str().unwrap().to_owned();
-        let expected = ["xz", "gzip"]
-            .into_iter()
-            .find(|name| more.contains(name))
-            .unwrap_or("plain");
+        let expected = match more {
+            _ if more.contains(&"xz") => "xz-utils",
+            _ if more.contains(&"gzip") => "gzip",
+            _ => "plain",
+        };
         assert_eq!(packing, expected, "{more:?}: {first}");
         // Without a hash program nothing that lies there is trusted.
         let trusted = ["sha256sum", "openssl", "busybox"]
@@ -260,6 +261,91 @@ fn with_next_to_nothing_on_path() {
         let second = session(&devbox);
         assert_eq!(second["sent"] == 0, trusted, "{more:?}: {second}");
     }
+}
+
+/// The least there is: the message names what is missing, and what to do.
+#[test]
+fn a_program_that_is_missing_is_named() {
+    let least = [
+        "sh",
+        "uname",
+        "id",
+        "ls",
+        "mkdir",
+        "rm",
+        "mv",
+        "chmod",
+        "head",
+        "sha256sum",
+    ];
+    for missing in [&["ls"][..], &["id"], &["uname"], &["mkdir", "mv"]] {
+        let Some(world) = World::with_ssh("a missing program") else {
+            return;
+        };
+        let there = least.iter().filter(|name| !missing.contains(name));
+        let there: Vec<&str> = there.copied().collect();
+        let devbox = world.devbox().only(&there).start();
+        let named = format!("has no {} on the PATH", missing.join(", "));
+        let _ = devbox
+            .shell("true")
+            .run()
+            .has_status(212)
+            .says(&[&named, "install coreutils or busybox"]);
+        assert!(devbox.installed().is_empty());
+    }
+}
+
+/// busybox has an xz that knows no filters and no threads; whatever name it is
+/// called by, it is sent what it can unpack, the first time.
+#[test]
+fn busyboxs_xz_is_told_from_xz_utils() {
+    let Some(world) = World::with_ssh("xz of busybox") else {
+        return;
+    };
+    if !Path::new("/usr/bin/busybox").exists() {
+        return gap("xz of busybox", "needs busybox");
+    }
+    let devbox = world
+        .devbox()
+        .config("SetEnv PATH=/run/devbox/bin:/usr/bin:/bin")
+        .hook("ln -s /usr/bin/busybox /run/devbox/bin/xz")
+        .start();
+    let first = session(&devbox);
+    assert_eq!(first["packing"], "xz", "{first}");
+    assert_eq!(first["ssh"], 1, "{first}");
+}
+
+/// A link of the user's own is a way to another disk. One of somebody else is
+/// a way that he chooses, and may lead elsewhere the next moment.
+#[test]
+fn a_link_on_the_way_has_to_be_the_users_own() {
+    let Some(world) = World::with_ssh("links on the way") else {
+        return;
+    };
+    // No sticky directory, so that `fs.protected_symlinks` says nothing.
+    let devbox = world
+        .devbox()
+        .config("SetEnv XDG_CACHE_HOME=/home/links/disk/cache")
+        .hook(
+            "mkdir -p /home/links /home/dev/disk/cache; chown -R dev /home/dev/disk\n             ln -s /home/dev/disk /home/links/disk; chown -h dev /home/links/disk",
+        )
+        .start();
+    let place = devbox.home().join("disk/cache/ollie");
+    works(&devbox);
+    assert!(place.is_dir(), "it lies behind the user's own link");
+    // What lies there is right, and all of its directories are the user's.
+    let link = devbox.path("home/links/disk");
+    std::os::unix::fs::lchown(&link, Some(devbox.uid() + 1), None).unwrap();
+    let said = devbox
+        .ollie(["exec", "--verbose", &devbox.target(), "--", "true"])
+        .run()
+        .has_status(0)
+        .says(&["a link on the way belongs to another user"]);
+    assert!(!said.err().contains("disk/cache/ollie/linux-"), "{said}");
+    // Nor is anything put there.
+    std::fs::remove_dir_all(&place).unwrap();
+    works(&devbox);
+    assert!(!place.exists(), "nothing was made behind another's link");
 }
 
 #[test]

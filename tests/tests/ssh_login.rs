@@ -161,16 +161,55 @@ fn with_busybox() {
 
 #[test]
 fn with_a_forced_command_that_is_a_shell() {
-    for shell in ["/bin/sh", "/bin/bash", "/bin/mksh", "busybox sh"] {
+    for shell in [
+        "/bin/sh",
+        "/bin/bash",
+        "/bin/dash",
+        "/bin/zsh",
+        "/bin/ksh",
+        "/bin/mksh",
+        "busybox sh",
+    ] {
         let Some(world) = World::with_ssh("ForceCommand") else {
             return;
         };
+        if shell.starts_with('/') && !std::path::Path::new(shell).exists() {
+            gap(shell, "is not installed");
+            continue;
+        }
         works(
             &world
                 .devbox()
                 .config(&format!("ForceCommand {shell}"))
                 .start(),
         );
+    }
+}
+
+/// They read no script of sh(1): fish waits for the end of its input before it
+/// reads any of it, tcsh says what it does not understand.
+#[test]
+fn a_forced_command_that_is_another_shell_is_an_error() {
+    for shell in ["/usr/bin/fish", "/bin/tcsh"] {
+        let Some(world) = World::with_ssh("ForceCommand of another family") else {
+            return;
+        };
+        if !std::path::Path::new(shell).exists() {
+            gap(shell, "is not installed");
+            continue;
+        }
+        let devbox = world
+            .devbox()
+            .config(&format!("ForceCommand {shell}"))
+            .start();
+        let began = std::time::Instant::now();
+        let _ = devbox
+            .ollie(["exec", "--answer-timeout", "2s"])
+            .args([&devbox.target(), "--", "true"])
+            .run()
+            .has_status(210)
+            .says(&["does not answer as a shell"]);
+        assert!(began.elapsed() < std::time::Duration::from_secs(10));
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Answer {
     Run { program: String },
     /// It leads to the session that lives on there; its own line is next.
     Attach { program: String },
+    /// These programs are not there, and nothing works without them.
+    Lacks { programs: String },
     /// Nothing can be done here.
     Stuck,
 }
@@ -136,6 +138,7 @@ impl Answer {
             "run" => Self::Run { program: value },
             "attach" => Self::Attach { program: value },
             "failed" => Self::Failed { reason: value },
+            "lacks" => Self::Lacks { programs: value },
             "stuck" => Self::Stuck,
             "refused" => {
                 let (root, reason) = value

@@ -102,6 +102,18 @@ pub enum Error {
         /// What it is.
         platform: String,
     },
+    /// What every Linux has is not there, or not where shells look for it.
+    #[error(
+        "{target} has no {} on the PATH of a shell that ssh starts; install coreutils or busybox \
+         there, or set PATH for it",
+        programs.replace(' ', ", ")
+    )]
+    Lacks {
+        /// The target.
+        target: String,
+        /// Their names, with blanks between them.
+        programs: String,
+    },
     /// Every place that was tried is listed with its reason.
     #[error("toolsrv can be put nowhere on {target}: {}", list(.refused))]
     NoRoot {

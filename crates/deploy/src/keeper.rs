@@ -435,7 +435,10 @@ pub(crate) fn is_final(error: &Error) -> bool {
         Error::Ssh { failure, .. } => {
             matches!(failure, SshFailure::Authentication | SshFailure::HostKey)
         }
-        Error::Refused { .. } | Error::Bundle { .. } | Error::Platform { .. } => true,
+        Error::Refused { .. }
+        | Error::Bundle { .. }
+        | Error::Platform { .. }
+        | Error::Lacks { .. } => true,
         Error::Connect(error) => matches!(error, ollie_client::Error::Impostor),
         _ => false,
     }

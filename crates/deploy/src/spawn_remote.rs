@@ -86,7 +86,7 @@ pub(crate) async fn spawn_or_attach(
         manifest: &manifest,
         tell,
         skip: Vec::new(),
-        packing: Packing::Xz,
+        packing: Packing::XzUtils,
         modern: true,
         restricted: false,
         number: 0,
@@ -378,6 +378,10 @@ impl Attempt<'_> {
                     return Err(self.transfer(problem).into());
                 }
                 Answer::Failed { reason } => return Err(self.transfer(reason).into()),
+                Answer::Lacks { programs } => {
+                    let target = self.remote.target.to_string();
+                    return Err(Error::Lacks { target, programs }.into());
+                }
                 Answer::Stuck => return Err(self.stuck(found).into()),
             }
             if !found.program.is_empty() {
@@ -409,16 +413,12 @@ impl Attempt<'_> {
         root: String,
     ) -> Result<(), Trouble> {
         let entry = self.entry(found)?;
-        let packing = self.packing.best(found.fact("tools"));
+        let packing = self.packing.best(found.fact("tools"), found.fact("arch"));
         let bundle = self.plan.bundle.clone();
         let arch = found.fact("arch").to_owned();
         let kept = self.remote.packed.clone();
         let digest = entry.sha256();
-        if packing == Packing::Xz
-            && !kept
-                .as_deref()
-                .is_some_and(|kept| upload::is_kept(kept, digest))
-        {
+        if upload::takes_long(kept.as_deref(), digest, packing) {
             (self.tell)(&Step::Packing);
         }
         let packing_it = tokio::task::spawn_blocking(move || {
@@ -469,8 +469,8 @@ impl Attempt<'_> {
                 Ok(())
             }
             Ok(Answer::Failed { reason }) => {
-                if let (Packing::Xz, Some(kept)) = (packing, &self.remote.packed) {
-                    upload::forget(kept, entry.sha256());
+                if let Some(kept) = &self.remote.packed {
+                    upload::forget(kept, entry.sha256(), packing);
                 }
                 let error = self.transfer(reason);
                 Err(match packing.simpler() {

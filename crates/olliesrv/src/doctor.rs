@@ -280,6 +280,10 @@ pub(crate) fn remedy(error: &Error) -> String {
         Error::Deploy(Deploy::Forward { .. }) => {
             "use --transport stdio, or set AllowStreamLocalForwarding yes in sshd_config there"
         }
+        Error::Deploy(Deploy::Lacks { .. }) => {
+            "install coreutils or busybox there, or set PATH in sshd_config (SetEnv) or in the \
+             login shell's files"
+        }
         Error::Deploy(Deploy::NoRoot { .. }) => {
             "make one of the named places writable and executable for that user"
         }

@@ -159,7 +159,10 @@ fn of_deploy(error: &ollie_deploy::Error) -> u8 {
         Deploy::Prepare(error) => error.downcast_ref().map_or(NO_TOOLSRV, of_error),
         Deploy::Final(error) => of_deploy(error),
         Deploy::NoAnswer { .. } | Deploy::Forward { .. } => UNREACHABLE,
-        Deploy::Platform { .. } | Deploy::NoRoot { .. } | Deploy::Transfer { .. } => NO_PLACE,
+        Deploy::Platform { .. }
+        | Deploy::Lacks { .. }
+        | Deploy::NoRoot { .. }
+        | Deploy::Transfer { .. } => NO_PLACE,
         _ => NO_TOOLSRV,
     }
 }
