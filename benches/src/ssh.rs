@@ -28,12 +28,13 @@ pub(crate) fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         let (mut cold, mut copy) = (Figures::default(), Figures::default());
         let mut over = Figures::default();
         let served = world.serve_by(world.ollie(["serve"]).env("OLLIE_SSH", devbox.ssh()));
-        served.session(&format!("name=there backend=ollama remote={}", host.target));
-        let connected = || {
-            served
-                .read("session/there/remote")
-                .contains("\"connected\"")
-        };
+        let name = format!("at-{milliseconds}");
+        served.session(&format!(
+            "name={name} backend=ollama remote={}",
+            host.target
+        ));
+        let remote = format!("session/{name}/remote");
+        let connected = || served.read(&remote).contains("\"connected\"");
         assert!(await_that(Duration::from_secs(60), connected));
         let beside = Host {
             runtime: world.base().join("run"),
