@@ -34,6 +34,7 @@ pub(crate) async fn run(rounds: u32) -> Result<(), Box<dyn Error>> {
         project: false,
         session: "bench".to_owned(),
         lease: None,
+        withheld: Vec::new(),
     };
     let installed = ollie_deploy::install(&plan.bundle, &directory.path().join("cache"))?;
     let (mut process, channel) = ollie_deploy::spawn_local(&installed, &plan).await?;

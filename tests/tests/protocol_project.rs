@@ -26,6 +26,7 @@ async fn session(world: &World) -> (Process, ToolsrvConn) {
         project: true,
         lease: None,
         session: "project".to_owned(),
+        withheld: Vec::new(),
     };
     let installed = ollie_deploy::install(&plan.bundle, &world.home().join("cache")).unwrap();
     let (mut process, channel) = ollie_deploy::spawn_local(&installed, &plan).await.unwrap();

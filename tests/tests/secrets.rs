@@ -307,3 +307,78 @@ fn a_toolsrv_that_dies_of_a_signal_leaves_no_core_file() {
     }
     assert_eq!(cores(), 0, "where a shell left {usual}");
 }
+
+/// Variables with keys of models, by name and by the configuration.
+const MODELS: [&str; 2] = ["OPENAI_API_KEY", "KEY_OF_OUR_OWN"];
+
+/// The environments of these processes. toolsrv lets nobody but root look.
+#[track_caller]
+fn environments(pids: &[u32]) -> String {
+    let read = |pid: &u32| Process::read(*pid).unwrap().environ;
+    let all = pids.iter().flat_map(read).collect::<Vec<_>>();
+    let text = String::from_utf8_lossy(&all).into_owned();
+    assert!(text.contains("PATH="), "they can be read");
+    text
+}
+
+#[test]
+fn a_key_of_a_model_does_not_even_reach_toolsrv() {
+    if !rustix::process::geteuid().is_root() {
+        return gap("toolsrv's environment", "needs root");
+    }
+    let world = World::ordinary();
+    world.write(
+        "home/.config/ollie/config.yaml",
+        "backends:\n  ours: { kind: openai, url: 'http://127.0.0.1:1', key_env: KEY_OF_OUR_OWN }\n",
+    );
+    let with_keys = |mut ollie: ollie_tests::Invocation| {
+        for name in MODELS {
+            ollie = ollie.env(name, "s3cr3t");
+        }
+        ollie.env("DATABASE_URL", "n0ne")
+    };
+    let code = "echo ready; exec sleep 4242";
+    let running = with_keys(world.ollie(["exec", "--", "sh", "-c", code])).spawn();
+    running.await_stdout("ready");
+    let tree = environments(&running.await_tree().all());
+    // What is no model's key is there: the environment is what was looked at.
+    assert!(tree.contains("DATABASE_URL=n0ne"), "{tree}");
+    assert!(!tree.contains("s3cr3t"), "{tree}");
+    running.ctrl_c();
+    let _ = running.finish();
+
+    let model = world.write(
+        "home/model.jsonl",
+        format!("{{\"call\":{{\"name\":\"shell\",\"arguments\":{{\"code\":\"{code}\"}}}}}}\n{{\"stop\":\"tool_calls\"}}\n"),
+    );
+    let served = world.serve_by(with_keys(world.ollie(["serve"])));
+    served.session(&format!("name=one backend=replay:{}", model.display()));
+    served.write("session/one/prompt", "go");
+    let began = || served.read("session/one/chat").contains("\nready\n");
+    assert!(ollie_tests::await_that(
+        std::time::Duration::from_secs(30),
+        began
+    ));
+    let mut pids = vec![served.pid()];
+    let mut all = Vec::new();
+    while let Some(pid) = pids.pop() {
+        let children = Process::all().into_iter().filter(|it| it.parent == pid);
+        children.for_each(|child| pids.push(child.pid));
+        all.push(pid);
+    }
+    let (own, others) = all.split_first().unwrap();
+    assert!(
+        environments(&[*own]).contains("s3cr3t"),
+        "olliesrv has them"
+    );
+    let tree = environments(others);
+    assert!(tree.contains("DATABASE_URL=n0ne"), "{tree}");
+    assert!(!tree.contains("s3cr3t"), "{tree}");
+    assert_eq!(served.end().status, 0);
+
+    // Who writes a name out wants it.
+    world.write("home/.config/ollie/sandbox.yaml", "env: [OPENAI_API_KEY]\n");
+    let out = with_keys(world.ollie(["exec", "--", "env"])).run().ok();
+    assert!(out.contains("OPENAI_API_KEY=s3cr3t\n"), "{out}");
+    assert!(!out.contains("KEY_OF_OUR_OWN"), "{out}");
+}

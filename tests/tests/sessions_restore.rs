@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ollie_tests::{Dice, Served, World, await_that};
+use ollie_tests::{Dice, World, await_that};
 use serde_json::Value;
 
 /// A recording of this many rounds, each with one call that says its number.
@@ -186,38 +186,4 @@ fn a_damaged_file_is_kept_aside_and_ends_nothing() {
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().contains("damaged"));
     assert_eq!(kept.count(), 1);
-}
-
-#[test]
-fn a_thousand_idle_sessions_cost_little() {
-    let world = World::ordinary();
-    let backend = rounds(&world, 1);
-    let served = world.serve();
-    make_many(&world, &served, &backend);
-    assert_eq!(served.end().status, 0);
-    let served = world.serve();
-    let index = served.read("session/idx");
-    assert_eq!(index.lines().count(), 1000);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", served.pid())).unwrap();
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
-        .unwrap();
-    // 64 MB is the target of a release build, which this may not be.
-    assert!(resident < 64 * 1024, "{resident} KiB");
-    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", served.pid())).unwrap();
-    assert!(descriptors.count() < 64);
-    println!("1000 idle sessions: {resident} KiB resident");
-    assert_eq!(served.end().status, 0);
-}
-
-fn make_many(world: &World, served: &Served<'_>, backend: &str) {
-    let directory = stored(world, "first").parent().unwrap().to_owned();
-    served.session(&format!("name=first backend={backend}"));
-    let record = std::fs::read_to_string(directory.join("first/session.json")).unwrap();
-    for number in 1..1000 {
-        let at = world.make_directory(directory.join(format!("s{number}")));
-        world.write(at.join("session.json"), &record);
-    }
 }

@@ -121,6 +121,10 @@ fn ctrl_c_stops_a_call_and_the_next_prompt_is_there() {
     .concat();
     let (shown, status) = at_a_terminal(&world, LONG, &steps);
     assert!(!shown.contains("never"), "{shown}");
+    assert!(shown.contains("/help tells"), "{shown}");
+    // On this machine there is nothing to be connected to.
+    assert!(shown.contains("[thinking]"), "{shown}");
+    assert!(!shown.contains("[connecting]"), "{shown}");
     assert_eq!(status, 0, "{shown}");
 }
 

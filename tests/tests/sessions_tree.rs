@@ -3,8 +3,10 @@
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::SystemTime;
 
-use ollie_tests::{Served, World};
+use ollie_tests::{Process, Served, World};
 use serde_json::Value;
 
 /// A client of 9P2000, made from section 5 of Plan 9's manual and nothing of
@@ -178,6 +180,142 @@ print(json.dumps(client.names('session')))
     assert_eq!(served.end().status, 0);
 }
 
+/// What is on the disk: names, lengths, times.
+fn kept(world: &World) -> Vec<(PathBuf, u64, SystemTime)> {
+    let mut found = Vec::new();
+    let mut directories = vec![world.home().join(".local/state")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten() {
+            let entry = entry.unwrap();
+            let about = entry.metadata().unwrap();
+            if about.is_dir() {
+                directories.push(entry.path());
+            }
+            found.push((entry.path(), about.len(), about.modified().unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn looking_at_everything_changes_nothing_and_starts_nothing() {
+    let world = World::ordinary();
+    let backend = recording(&world, TURNS);
+    let served = world.serve();
+    served.session(&format!("name=one backend={backend}"));
+    // Nobody listens there: a connection would be tried at once.
+    served.session(&format!(
+        "name=other cwd={} backend={backend}",
+        world.home().display()
+    ));
+    let before = kept(&world);
+    assert!(before.len() >= 5, "{before:?}");
+    let script = r#"
+client = Client(PATH)
+seen = 0
+def look(path, depth):
+    global seen
+    client.stat(path)
+    seen += 1
+    qid_type = client.ask(112, struct.pack('<IB', client.walk(path), 0))[0] if not waits(path) else 0
+    if qid_type & 0x80:
+        for name in client.names(path):
+            look(path.rstrip('/') + '/' + name, depth + 1)
+    elif not waits(path):
+        client.whole(path)
+def waits(path):
+    return path.split('/')[-1] in ('wait', 'chat', 'events', 'prompt', 'ctl', 'new')
+index = client.whole('session/idx')
+look('/', 0)
+print(json.dumps(client.whole('session/idx') == index))
+print(json.dumps(seen))
+"#;
+    let said = python(&world, script);
+    assert_eq!(said[0], true);
+    assert!(said[1].as_u64().unwrap() > 40, "{said:?}");
+    assert_eq!(kept(&world), before);
+    let started = Process::all()
+        .into_iter()
+        .filter(|process| process.parent == served.pid());
+    assert_eq!(started.count(), 0);
+    assert_eq!(served.end().status, 0);
+}
+
+#[test]
+fn a_name_with_a_slash_or_dots_leads_nowhere_on_the_wire() {
+    let world = World::ordinary();
+    world.write("home/.config/ollie/secret", "outside of the tree\n");
+    world.write(
+        "home/.config/ollie/skills/a.md",
+        "---\ndescription: a\n---\n",
+    );
+    let backend = recording(&world, TURNS);
+    let served = world.serve();
+    served.session(&format!("name=one backend={backend}"));
+    let before = kept(&world);
+    let script = r#"
+client = Client(PATH)
+def walk(names):
+    fid, client.fids = client.fids, client.fids + 1
+    body = struct.pack('<IIH', 0, fid, len(names)) + b''.join(map(client.text, names))
+    (count,) = struct.unpack('<H', client.ask(110, body)[:2])
+    if count != len(names):
+        raise OSError('stopped')
+    return fid
+def create(directory, name):
+    client.ask(114, struct.pack('<I', client.walk(directory)) + client.text(name) + struct.pack('<IB', 0o600, 1))
+def rename(path, name):
+    stat = b'\xff' * 39 + client.text(name) + client.text('') * 3
+    stat = struct.pack('<H', len(stat)) + stat
+    client.ask(126, struct.pack('<IH', client.walk(path), len(stat)) + stat)
+def outcome(attempt, *given):
+    try:
+        attempt(*given)
+        return 'done'
+    except ConnectionError:
+        raise  # that is no answer
+    except OSError as error:
+        return str(error)
+bad = ['../x', 'a/b', '/etc', '.', 'x/../../y', 'one/..']
+for name in bad:
+    print(json.dumps(outcome(walk, ['session', name])))
+    print(json.dumps(outcome(walk, ['skills', name])))
+    print(json.dumps(outcome(walk, ['skills', '../' + name])))
+for name in bad + ['..', '-x', '.x', 'x y']:
+    print(json.dumps(outcome(create, 'session', name)))
+    print(json.dumps(outcome(create, 'skills', name)))
+    print(json.dumps(outcome(rename, 'session/one', name)))
+print(json.dumps(outcome(walk, ['skills', '..', 'secret'])))
+print(json.dumps(outcome(rename, 'session/one', 'two')))
+# Of the root itself, .. is the root (walk(5)).
+up = walk(['session', 'two', '..', '..', '..', '..', 'session', 'two', 'state'])
+client.ask(112, struct.pack('<IB', up, 0))
+print(json.dumps(client.read(up).decode()))
+"#;
+    let said = python(&world, script);
+    let (last, refused) = said
+        .split_last_chunk::<2>()
+        .map(|(rest, last)| (last, rest))
+        .unwrap();
+    assert_eq!(refused.len(), 6 * 3 + 10 * 3 + 1);
+    for answer in refused {
+        assert_ne!(answer, "done", "{said:?}");
+    }
+    assert_eq!(last[0], "done", "the attempt itself works");
+    assert_eq!(last[1], "idle\n");
+    let names = |all: Vec<(PathBuf, u64, SystemTime)>| -> Vec<String> {
+        let name = |(path, ..): (PathBuf, u64, SystemTime)| path.display().to_string();
+        all.into_iter().map(name).collect()
+    };
+    let renamed: Vec<_> = names(before)
+        .into_iter()
+        .map(|path| path.replace("sessions/one", "sessions/two"))
+        .collect();
+    assert_eq!(names(kept(&world)), renamed);
+    assert_eq!(served.end().status, 0);
+}
+
 #[test]
 fn ten_clients_that_wait_all_see_every_change() {
     let world = World::ordinary();
@@ -245,9 +383,12 @@ fn refused(served: &Served<'_>, path: &str, text: &str, says: &str) {
 fn what_cannot_be_done_is_told_to_its_writer() {
     let world = World::ordinary();
     let backend = recording(&world, TURNS);
+    world.write("home/broken.jsonl", "{\"text\":\"a\"}\n{\"txet\":\"b\"}\n");
     let served = world.serve();
     served.session(&format!("name=one backend={backend}"));
     let cfg = served.read("session/one/cfg");
+    let broken = format!("backend=replay:{}/broken.jsonl", world.home().display());
+    refused(&served, "session/new", &broken, "broken.jsonl, line 2");
     let taken = format!("name=one backend={backend}");
     refused(&served, "session/new", &taken, "already");
     refused(&served, "session/new", "name=two", "no model back end");
@@ -256,6 +397,21 @@ fn what_cannot_be_done_is_told_to_its_writer() {
         ("session/new", "name=a/b", "no name"),
         ("session/new", "nmae=x", "no setting"),
         ("session/new", "backend=none", "no such back end"),
+        (
+            "session/new",
+            "backend=replay:/nope.jsonl",
+            "cannot read /nope.jsonl: No such file",
+        ),
+        (
+            "session/new",
+            "backend=replay:/dev/zero",
+            "not a regular file",
+        ),
+        (
+            "session/one/ctl",
+            "backend replay:/nope.jsonl",
+            "cannot read /nope.jsonl",
+        ),
         ("session/new", "backend=ollama cwd=here", "absolute"),
         ("session/new", "backend=ollama agent=none", "there is no"),
         ("session/new", "backend=ollama sandbox=none", "none"),
@@ -430,4 +586,53 @@ fn a_tool_cannot_use_the_sessions_it_belongs_to() {
     let end = served.send("one", "go").has_status(0);
     assert!(end.out().contains("shut out"), "{end}");
     assert_eq!(served.end().status, 0);
+}
+
+#[test]
+fn a_thousand_idle_sessions_cost_little() {
+    let world = World::ordinary();
+    let backend = recording(&world, TURNS);
+    let served = world.serve();
+    make_many(&world, &served, &backend);
+    assert_eq!(served.end().status, 0);
+    let served = world.serve();
+    let index = served.read("session/idx");
+    assert_eq!(index.lines().count(), 1000);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", served.pid())).unwrap();
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+        .unwrap();
+    // 64 MB is the target of a release build, which this may not be.
+    assert!(resident < 64 * 1024, "{resident} KiB");
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", served.pid())).unwrap();
+    assert!(descriptors.count() < 64);
+    // The list, whole, as an independent client has it: the median of 21.
+    let script = r#"
+import time
+client = Client(PATH)
+took = []
+for _ in range(21):
+    began = time.perf_counter()
+    index = client.whole('session/idx')
+    took.append((time.perf_counter() - began) * 1000)
+print(json.dumps([index.count(b'\n'), sorted(took)[10]]))
+"#;
+    let said = python(&world, script);
+    assert_eq!(said[0][0], 1000);
+    let took = said[0][1].as_f64().unwrap();
+    assert!(took <= 5.0, "{took} ms");
+    println!("1000 idle sessions: {resident} KiB resident, idx in {took:.2} ms");
+    assert_eq!(served.end().status, 0);
+}
+
+fn make_many(world: &World, served: &Served<'_>, backend: &str) {
+    let directory = world.home().join(".local/state/ollie/sessions");
+    served.session(&format!("name=first backend={backend}"));
+    let record = std::fs::read_to_string(directory.join("first/session.json")).unwrap();
+    for number in 1..1000 {
+        let at = world.make_directory(directory.join(format!("s{number}")));
+        world.write(at.join("session.json"), &record);
+    }
 }

@@ -28,6 +28,7 @@ fn keeper(devbox: &Devbox<'_>, world: &World, target: &str) -> ProcessKeeper {
         project: false,
         session: "kept".to_owned(),
         lease: None,
+        withheld: Vec::new(),
     };
     let place = Place::There(Box::new(remote));
     ProcessKeeper::new(place, plan, "test", ClientConfig::default())

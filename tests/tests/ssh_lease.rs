@@ -29,6 +29,7 @@ fn keeper(devbox: &Devbox<'_>, world: &World, lease: Option<Duration>) -> Proces
         project: false,
         session: "kept".to_owned(),
         lease,
+        withheld: Vec::new(),
     };
     let place = Place::There(Box::new(remote));
     ProcessKeeper::new(place, plan, "test", ClientConfig::default()).leases(leases(world), "a test")
@@ -439,5 +440,70 @@ fn a_command_of_this_machine_outlives_olliesrv_too() {
     world.write("home/project/go", "");
     let end = world.ollie(["reattach", name]).run().has_status(5);
     assert_eq!(end.out(), "ready\n");
+    world.nothing_left();
+}
+
+#[test]
+fn reattach_beside_somebody_who_follows_is_refused_and_ends_nothing() {
+    let world = World::ordinary();
+    let code = "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 5";
+    let running = world
+        .ollie(["exec", "--lease", "1m", "--", "sh", "-c", code])
+        .spawn();
+    running.await_stdout("ready");
+    let list = world.ollie(["reattach"]).run().ok();
+    let name = list.split(' ').next().unwrap();
+    let _ = world
+        .ollie(["reattach", name])
+        .run()
+        .has_status(208)
+        .says(&["another olliesrv", name, "--end"]);
+    running.signal(rustix::process::Signal::KILL);
+    let _ = running.finish().has_status(137);
+    // The kernel has taken the lock back; now the second is refused beside the
+    // first that came back.
+    let running = world.ollie(["reattach", name]).spawn();
+    running.await_stdout("ready");
+    let _ = world.ollie(["reattach", name]).run().has_status(208);
+    world.write("home/project/go", "");
+    let end = running.finish().has_status(5);
+    assert_eq!(end.out(), "ready\n");
+    world.nothing_left();
+}
+
+#[test]
+fn a_key_that_does_not_fit_is_kept_and_the_reason_is_told() {
+    let world = World::ordinary();
+    let code = "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 5";
+    let running = world
+        .ollie(["exec", "--lease", "1m", "--", "sh", "-c", code])
+        .spawn();
+    running.await_stdout("ready");
+    running.signal(rustix::process::Signal::KILL);
+    let _ = running.finish().has_status(137);
+    let list = world.ollie(["reattach"]).run().ok();
+    let name = list.split(' ').next().unwrap();
+    let file = world
+        .home()
+        .join(format!(".local/state/ollie/leases/{name}.json"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    record["token"] = "00".repeat(32).into();
+    std::fs::write(&file, record.to_string()).unwrap();
+    for end in [&["reattach", name][..], &["reattach", "--end", name]] {
+        let _ =
+            world
+                .ollie(end)
+                .run()
+                .has_status(205)
+                .says(&["do not fit together", name, "stays"]);
+        assert!(file.exists());
+    }
+    // The session was not harmed: with its key it goes on.
+    std::fs::write(&file, text).unwrap();
+    world.write("home/project/go", "");
+    let end = world.ollie(["reattach", name]).run().has_status(5);
+    assert_eq!(end.out(), "ready\n");
+    assert!(!file.exists(), "it is gone with the session");
     world.nothing_left();
 }

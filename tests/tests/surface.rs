@@ -332,3 +332,27 @@ fn a_background_process_of_a_single_call_is_said_to_have_ended() {
         .says(&["ended with it", "--lease"]);
     world.nothing_left();
 }
+
+#[test]
+fn a_working_directory_that_cannot_be_entered_is_told_as_on_another_host() {
+    let world = World::ordinary();
+    let home = world.home().display().to_string();
+    world.write("home/file", "");
+    let closed = world.make_directory("home/closed");
+    let shut = std::os::unix::fs::PermissionsExt::from_mode(0);
+    std::fs::set_permissions(&closed, shut).unwrap();
+    for (cwd, problem) in [
+        ("none", "No such file or directory"),
+        ("file", "Not a directory"),
+        ("closed", "Permission denied"),
+    ] {
+        let cwd = format!("{home}/{cwd}");
+        let _ = world
+            .ollie(["exec", "--cwd", &cwd, "--", "pwd"])
+            .run()
+            .has_status(207)
+            .says(&[&cwd, problem]);
+    }
+    let shut = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&closed, shut).unwrap();
+}

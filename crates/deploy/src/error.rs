@@ -136,6 +136,13 @@ pub enum Error {
     /// reached. Its calls have ended; how is not known.
     #[error("the session has ended: {0}")]
     Gone(String),
+    /// Another process of this machine follows the calls of a session that
+    /// lives on.
+    #[error(
+        "another olliesrv of this machine follows session {0}: end that one first, or end the \
+         session with `olliesrv reattach --end {0}`"
+    )]
+    Followed(String),
     /// What a session needs in a new toolsrv could not be done there.
     #[error("cannot prepare toolsrv")]
     Prepare(#[source] Box<dyn std::error::Error + Send + Sync>),

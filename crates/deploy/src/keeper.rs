@@ -275,7 +275,8 @@ impl ProcessKeeper {
                     self.forget(state);
                     return self.begin(state, conn, process).await;
                 }
-                Err(error) if is_gone(&error) => self.forget(state),
+                Err(Error::Gone(_)) => self.forget(state),
+                // It may live on, and this key may be all that leads to it.
                 Err(error) => return Err(error),
             }
         }
@@ -439,17 +440,13 @@ pub(crate) fn is_final(error: &Error) -> bool {
         | Error::Bundle { .. }
         | Error::Platform { .. }
         | Error::Lacks { .. } => true,
-        Error::Connect(error) => matches!(error, ollie_client::Error::Impostor),
+        Error::Connect(error) => {
+            use ollie_client::Error as Client;
+            matches!(
+                error,
+                Client::Impostor | Client::NotAccepted(ninep_rs::Error::Remote(_))
+            )
+        }
         _ => false,
     }
-}
-
-/// Whether there is no such session any more: its socket leads nowhere, or to
-/// somebody who does not know its key.
-fn is_gone(error: &Error) -> bool {
-    use ollie_client::Error as Client;
-    matches!(
-        error,
-        Error::Gone(_) | Error::Connect(Client::NotAccepted(_) | Client::Impostor)
-    )
 }

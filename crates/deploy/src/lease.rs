@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ollie_protocol::{Key, Nonce, auth, limits};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -39,6 +40,13 @@ pub struct Lease {
 #[derive(Debug, Clone)]
 pub struct Leases {
     directory: PathBuf,
+}
+
+/// Nobody else follows the session while this is there; the kernel takes it
+/// back however the process ends (flock(2)).
+#[derive(Debug)]
+pub struct Following {
+    _lock: std::fs::File,
 }
 
 impl Leases {
@@ -90,6 +98,30 @@ impl Leases {
         }
     }
 
+    /// Takes the following of a session's calls, which one process at a time
+    /// does; another would be left without a result when this one has its own
+    /// and ends the session. `None` if there is no lease.
+    ///
+    /// # Errors
+    /// [`Error::Followed`] while another process of this machine follows it,
+    /// [`Error::Leases`].
+    pub fn follow(&self, session: &str) -> Result<Option<Following>, Error> {
+        if self.find(session).is_none() {
+            return Ok(None);
+        }
+        let path = self.file(session);
+        let failed = |source| Error::Leases {
+            path: path.clone(),
+            source,
+        };
+        let file = std::fs::File::open(&path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Following { _lock: file })),
+            Err(Errno::WOULDBLOCK) => Err(Error::Followed(session.to_owned())),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+
     /// Notes that somebody is connected now: the time runs from the last
     /// client on.
     pub(crate) fn contact(&self, session: &str) {
@@ -98,7 +130,9 @@ impl Leases {
         }
     }
 
-    fn file(&self, session: &str) -> PathBuf {
+    /// Where the lease of a session is, or would be.
+    #[must_use]
+    pub fn file(&self, session: &str) -> PathBuf {
         self.directory.join(format!("{session}.json"))
     }
 
@@ -206,6 +240,20 @@ mod tests {
         assert!(leases.find("../leases/s-2").is_none());
         leases.forget("../leases/s-2");
         assert!(leases.find("s-2").is_some());
+    }
+
+    #[test]
+    fn one_follows_a_session_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let leases = Leases::new(place.path());
+        assert!(leases.follow("s-1").unwrap().is_none());
+        leases.keep(&lease("s-1")).unwrap();
+        let following = leases.follow("s-1").unwrap();
+        assert!(matches!(leases.follow("s-1"), Err(Error::Followed(_))));
+        // Somebody who only looks is not kept from it.
+        assert!(leases.find("s-1").is_some());
+        drop(following);
+        assert!(leases.follow("s-1").unwrap().is_some());
     }
 
     #[test]

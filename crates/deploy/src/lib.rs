@@ -54,7 +54,7 @@ pub use identity::identity;
 pub use install::{Installed, install};
 pub use keeper::{Kept, Leased, Place, ProcessKeeper};
 pub use kept_call::Hear;
-pub use lease::{Lease, Leases};
+pub use lease::{Following, Lease, Leases};
 pub use local::spawn_local;
 pub use plan::Plan;
 pub use process::{Channel, Process};

@@ -2,6 +2,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::Access;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
@@ -35,10 +36,15 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
         .stdout(std::os::fd::OwnedFd::from(theirs_too))
         .stderr(Stdio::piped())
         .process_group(0);
+    // Where it cannot start it says so itself, as it does on another host.
     if let Some(cwd) = &plan.cwd
+        && rustix::fs::access(cwd.as_os_str(), Access::EXEC_OK).is_ok()
         && Path::new(cwd.as_os_str()).is_dir()
     {
         command.current_dir(cwd.as_os_str());
+    }
+    for name in &plan.withheld {
+        command.env_remove(name);
     }
     let mut child = command.spawn().map_err(cannot_start)?;
     // The command holds copies of the child's end: with them open here, the
@@ -83,7 +89,12 @@ pub async fn spawn_local(installed: &Installed, plan: &Plan) -> Result<(Process,
 /// [`Error::Gone`] if it does not any more.
 pub(crate) async fn attach_local(lease: &Lease) -> Result<(Process, Channel), Error> {
     let stream = UnixStream::connect(&lease.socket).await;
-    let stream = stream.map_err(|error| Error::Gone(error.to_string()))?;
+    let stream = stream.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
+            Error::Gone(error.to_string())
+        }
+        _ => Error::Connect(ollie_client::Error::Lost(ninep_rs::Error::Io(error))),
+    })?;
     let (reader, writer) = stream.into_split();
     let process = Process {
         running: Running::Elsewhere,

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ pub struct Plan {
     /// [`ollie_protocol::limits::LEASE_MAX`]. Default: it ends with its
     /// connection. [`crate::ProcessKeeper`] asks toolsrv for it.
     pub lease: Option<Duration>,
+    /// Variables of this process that a toolsrv on this machine does not get.
+    /// Default: none. Another host gets none of them but what ssh carries
+    /// ([`crate::Remote::withheld`]).
+    pub withheld: Vec<OsString>,
 }
 
 impl Plan {

@@ -64,11 +64,14 @@ impl Backends {
         self.known.iter().map(line).collect()
     }
 
-    /// What is known of one.
+    /// What is known of one. A recording that cannot be played is none.
     pub(crate) fn about(&self, name: &str) -> Result<BackendFacts, Error> {
         let config = self.config(name)?;
         let model = match config.kind {
-            BackendKind::Replay => Some(Replay::MODEL.to_owned()),
+            BackendKind::Replay => {
+                self.open(name)?;
+                Some(Replay::MODEL.to_owned())
+            }
             _ => config.model,
         };
         Ok(BackendFacts {

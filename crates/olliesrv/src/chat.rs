@@ -110,13 +110,27 @@ struct Chat<'d> {
 impl<'d> Chat<'d> {
     async fn open(daemon: &'d Daemon, session: String, resumed: bool) -> Result<Self, Error> {
         let events = Events::from_now(daemon, &session).await?;
-        let view = View::new();
         let settings = daemon.text(&format!("session/{session}/cfg")).await?;
+        let remote = settings
+            .lines()
+            .find_map(|line| line.strip_prefix("remote="))
+            .filter(|remote| !remote.is_empty());
+        let view = View::new(remote.is_some());
         if settings.lines().any(|line| line == "yolo=true") {
             output::note("this session's tools run without a sandbox (yolo)");
         }
         if resumed && view.is_terminal() {
             view.last(&daemon.text(&format!("session/{session}/chat")).await?)?;
+        }
+        // Of a new one it is told as soon as the host is there.
+        if let (true, Some(remote)) = (resumed, remote) {
+            let env = daemon.text(&format!("session/{session}/env")).await?;
+            let cwd = env.lines().find_map(|line| line.strip_prefix("PRIME_CWD="));
+            let there = format!("tools run on {remote} in {}", cwd.unwrap_or("~"));
+            output::note(&crate::printable::printable(&there));
+        }
+        if view.is_terminal() {
+            output::note("/help tells what else there is; Ctrl-D leaves");
         }
         Ok(Self {
             daemon,

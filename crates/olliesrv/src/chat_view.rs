@@ -16,6 +16,8 @@ const LAST: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct View {
     terminal: bool,
+    /// Whether the tools run on another host.
+    remote: bool,
     /// Whether a line was begun.
     inside: bool,
     /// Whether the line about the state is shown.
@@ -34,9 +36,11 @@ const PLAIN: &str = "\x1b[0m";
 const CLEAR: &str = "\r\x1b[K";
 
 impl View {
-    pub(crate) fn new() -> Self {
+    /// `remote` says whether the tools run on another host.
+    pub(crate) fn new(remote: bool) -> Self {
         Self {
             terminal: std::io::stdout().is_terminal(),
+            remote,
             inside: false,
             state_shown: false,
             speaking: false,
@@ -124,7 +128,9 @@ impl View {
             return Ok(());
         }
         self.clear_state()?;
-        if matches!(state, "idle" | "failed") {
+        // On this machine toolsrv is there before anybody has read that.
+        let unseen = state == "connecting" && !self.remote;
+        if unseen || matches!(state, "idle" | "failed") {
             return Ok(());
         }
         self.state_shown = true;

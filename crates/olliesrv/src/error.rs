@@ -118,8 +118,9 @@ pub(crate) enum Error {
     /// No daemon serves.
     #[error("no olliesrv serves: start one with `olliesrv serve`")]
     NotRunning,
-    /// The daemon would not do something, or is gone.
-    #[error("the daemon: {0}")]
+    /// The daemon would not do something, or is gone. A chat may have no
+    /// daemon, so only what befalls one names it.
+    #[error("{}", from_daemon(.0))]
     Daemon(#[source] ninep_rs::Error),
     /// A file that the tree of the daemon does not have.
     #[error("there is no {0:?} in the tree of sessions")]
@@ -153,6 +154,13 @@ impl Error {
     /// The message with all its causes, on one line.
     pub(crate) fn chain(&self) -> String {
         ollie_protocol::chain(self)
+    }
+}
+
+fn from_daemon(error: &ninep_rs::Error) -> String {
+    match error {
+        ninep_rs::Error::Remote(refused) => refused.clone(),
+        other => format!("the daemon: {other}"),
     }
 }
 

@@ -16,8 +16,9 @@ Exit status: that of the command, 128 and the signal if a signal ended it, 126 i
 executed, 127 if there is no such program, 130 after Ctrl-C, 143 after SIGTERM; 2 for wrong \
 options; and of ollie itself: 201 no toolsrv could be started, 202 no sandbox, nothing was run, \
 203 the connection ended, the outcome is unknown, 204 time is up, 205 authentication failed, \
-206 the policy is wrong, 207 the working directory cannot be used, 208 refused by toolsrv, \
-209 another failure, 210 the host cannot be reached or ssh failed, 211 ssh's authentication failed \
+206 the policy is wrong, 207 the working directory cannot be used, 208 refused by toolsrv or by \
+the olliesrv that has the sessions, or there is no such session, 209 another failure, be it of \
+this machine, 210 the host cannot be reached or ssh failed, 211 ssh's authentication failed \
 or the host's key is not the known one, 212 toolsrv cannot be put on that host, \
 213 the configuration is wrong, \
 214 ended beyond a limit of the policy, 215 a turn of a session failed, 216 no olliesrv serves, or \
@@ -155,7 +156,8 @@ fn of_deploy(error: &ollie_deploy::Error) -> u8 {
         },
         Deploy::Unknown(_) | Deploy::Gone(_) | Deploy::Silent(_) => LOST,
         Deploy::NeverStarted => OTHER,
-        Deploy::Call(error) => of_client(error),
+        Deploy::Followed(_) => REFUSED,
+        Deploy::Call(error) | Deploy::Connect(error) => of_client(error),
         Deploy::Prepare(error) => error.downcast_ref().map_or(NO_TOOLSRV, of_error),
         Deploy::Final(error) => of_deploy(error),
         Deploy::NoAnswer { .. } | Deploy::Forward { .. } => UNREACHABLE,

@@ -64,6 +64,8 @@ pub(crate) async fn run(options: &ExecOptions, time: Duration) -> Result<u8, Err
         time.as_secs()
     ));
     drop(kept);
+    let leases = Leases::new(own_paths()?.leases());
+    let _following = leases.follow(lasting.keeper.session())?;
     finish(lasting, &call.id, options.json, &verbose, &mut signals).await
 }
 
@@ -75,6 +77,11 @@ pub(crate) async fn reattach(options: &ReattachOptions) -> Result<u8, Error> {
     };
     let no_session = || Error::NoSession(printable(name));
     let lease = leases.find(name).ok_or_else(no_session)?;
+    // To end it is everybody's right who has its key.
+    let _following = match options.end {
+        true => None,
+        false => leases.follow(name)?,
+    };
     let verbose = Verbose::new(&options.session);
     let mut signals = Signals::new()?;
     let host = lease.target.as_ref().map(|target| target.parse());
@@ -90,7 +97,11 @@ pub(crate) async fn reattach(options: &ReattachOptions) -> Result<u8, Error> {
     )?;
     let tell = |step: &Step| verbose.on_the_way(step);
     let kept = tokio::select! {
-        kept = lasting.keeper.get(&tell) => kept?,
+        kept = lasting.keeper.get(&tell) => kept.inspect_err(|error| {
+            if leases.find(name).is_some() {
+                output::note(&printable(&still_kept(error, name, &leases)));
+            }
+        })?,
         wish = signals.next() => {
             come_back(name, "the session was not reached yet");
             return Ok(exec::status_of(wish));
@@ -230,6 +241,24 @@ async fn follow(
                 _ => Ok(End::Result(Box::new(result.clone()), wished)),
             };
         }
+    }
+}
+
+/// What a failure to come back leaves: the session may live on.
+fn still_kept(error: &ollie_deploy::Error, name: &str, leases: &Leases) -> String {
+    use ollie_client::Error as Client;
+    use ollie_deploy::Error as Deploy;
+    let cause = match error {
+        Deploy::Final(cause) => cause,
+        other => other,
+    };
+    let stays = "what is kept of it stays until its time has run out";
+    match cause {
+        Deploy::Connect(Client::Impostor | Client::NotAccepted(_)) => format!(
+            "session {name} and the key in {:?} do not fit together; {stays}",
+            leases.file(name)
+        ),
+        _ => format!("session {name} was not reached; {stays}, and the same again tries again"),
     }
 }
 

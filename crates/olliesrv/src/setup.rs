@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -248,17 +249,8 @@ impl There {
         remote.ssh.clone_from(&options.ground.ssh);
         remote.runtime = Some(paths.runtime.clone());
         remote.packed = Some(paths.cache.join("packed"));
-        // The keys of models stay here, whatever SendEnv says.
-        let keys: Vec<&str> = (config.backends.values())
-            .filter_map(|backend| backend.key_env.as_deref())
-            .collect();
-        remote.withheld = std::env::vars_os()
-            .map(|(name, _)| name)
-            .filter(|name| {
-                let name = name.to_string_lossy();
-                name.ends_with("_API_KEY") || keys.contains(&&*name)
-            })
-            .collect();
+        // They stay here, whatever SendEnv says.
+        remote.withheld = keys_of_models(&config);
         let profile = known.and_then(|known| known.profile.as_deref());
         // What is relative there is relative to where toolsrv starts, which is
         // the home directory.
@@ -338,7 +330,10 @@ pub(crate) fn plan_here(options: &SessionOptions, paths: &Paths) -> Result<(Plan
     })?;
     let profile = options.profile.as_deref().unwrap_or(PROFILE);
     let layered = layers(profile, &paths.policy())?;
-    let plan = plan(options, &layered, Some(cwd), paths)?;
+    let mut plan = plan(options, &layered, Some(cwd), paths)?;
+    plan.withheld = keys_of_models(&Config::read(&paths.config_file())?);
+    // Somebody's tests may need one: who writes it out gets it.
+    (plan.withheld).retain(|name| !name.to_str().is_some_and(|name| layered.names(name)));
     let base = Base::new(layered, options, Trusted::at(paths), None);
     Ok((plan, base))
 }
@@ -358,7 +353,23 @@ fn plan(
         project: true,
         session: format!("s-{}", fresh_word()?),
         lease: None,
+        withheld: Vec::new(),
     })
+}
+
+/// Variables of this process that hold keys of models: none of them is a
+/// tool's business.
+fn keys_of_models(config: &Config) -> Vec<OsString> {
+    let keys: Vec<&str> = (config.backends.values())
+        .filter_map(|backend| backend.key_env.as_deref())
+        .collect();
+    std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| {
+            let name = name.to_string_lossy();
+            name.ends_with("_API_KEY") || keys.contains(&&*name)
+        })
+        .collect()
 }
 
 /// Puts toolsrv in its place on this machine.

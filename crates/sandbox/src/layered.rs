@@ -104,6 +104,13 @@ impl Layered {
         .with(profile)
     }
 
+    /// Whether a variable of the environment is written out, so that it passes
+    /// unless somebody drops it. A prefix does not write it out.
+    #[must_use]
+    pub fn names(&self, variable: &str) -> bool {
+        self.env.iter().any(|name| name.value == variable)
+    }
+
     /// Lays one more document on top.
     ///
     /// # Errors

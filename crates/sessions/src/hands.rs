@@ -149,14 +149,25 @@ impl Hands for SessionHands {
                 }
                 (Err(problem), _) | (_, Err(problem)) => return Outcome::error(problem).into(),
             };
-            match self.make(&made, None, output).await {
+            let mut spoken = false;
+            let mut hear = |chunk: Chunk| {
+                spoken |= !chunk.data.is_empty();
+                output(chunk);
+            };
+            match self.make(&made, None, &mut hear).await {
                 Ok(result) => call_end(&result, &self.policy),
                 Err(Lost::NotMade(reason)) => Outcome::error(reason).into(),
-                Err(Lost::Unknown(reason)) => Outcome::error(format!(
-                    "the connection was lost during the call, its outcome is unknown and it is \
-                     not made again: {reason}"
-                ))
-                .into(),
+                Err(Lost::Unknown(reason)) => {
+                    let text = format!(
+                        "the connection was lost during the call, its outcome is unknown and it \
+                         is not made again: {reason}"
+                    );
+                    // Behind output that was shown, a result is not shown.
+                    if spoken {
+                        self.link.note(&text);
+                    }
+                    Outcome::error(text).into()
+                }
             }
         })
     }

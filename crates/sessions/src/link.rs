@@ -152,6 +152,11 @@ impl Link {
         }
     }
 
+    /// Tells the person something about the hands.
+    pub(crate) fn note(&self, text: &str) {
+        (self.told)(&Status::Note(text.to_owned()));
+    }
+
     /// Whether there is a connection.
     pub(crate) fn status(&self) -> Status {
         self.status
@@ -218,8 +223,13 @@ impl About {
         };
         let host = &self.host;
         Some(format!(
-            "connected to {} ({} {}, {}, Landlock ABI {}){again}",
-            host.hostname, host.distribution, host.arch, self.transport, host.landlock.abi
+            "connected to {} ({} {}, {}, Landlock ABI {}), works in {}{again}",
+            host.hostname,
+            host.distribution,
+            host.arch,
+            self.transport,
+            host.landlock.abi,
+            host.cwd.to_string_lossy()
         ))
     }
 }

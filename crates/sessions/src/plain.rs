@@ -35,7 +35,16 @@ pub(crate) fn open(path: &Path, how: OFlags) -> io::Result<Option<File>> {
 
 /// A regular file of at most `most` bytes; `None` if there is none.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let Some(file) = open(path, OFlags::RDONLY)? else {
+    whole(path, OFlags::RDONLY, most)
+}
+
+/// The same of a file of ours, which nobody has made a link.
+pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    whole(path, OFlags::RDONLY | OFlags::NOFOLLOW, most)
+}
+
+fn whole(path: &Path, how: OFlags, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = open(path, how)? else {
         return Ok(None);
     };
     let mut bytes = Vec::new();

@@ -244,10 +244,14 @@ impl Held {
         let path = self.path.join(name);
         let fresh = self.path.join(format!(".{name}.new"));
         let written = || {
+            // What an earlier end has left, or a link that somebody put there.
+            match std::fs::remove_file(&fresh) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             let mut to = OpenOptions::new()
                 .write(true)
-                .create(true)
-                .truncate(true)
+                .create_new(true)
                 .mode(0o600)
                 .open(&fresh)?;
             to.write_all(bytes)?;
@@ -265,7 +269,8 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let Some(bytes) = plain::read(path, FILE_MAX).map_err(file("read", path))? else {
+    let bytes = plain::read_own(path, FILE_MAX).map_err(file("read", path))?;
+    let Some(bytes) = bytes else {
         return Ok(None);
     };
     serde_json::from_slice(&bytes)
@@ -384,5 +389,54 @@ mod tests {
         let (history, told) = held.history::<Vec<u8>>().unwrap();
         assert!(history.is_none() && told.unwrap().contains("kept as"));
         assert_eq!(held.history::<Vec<u8>>().unwrap(), (None, None));
+    }
+
+    /// Puts something that is no plain file of ours at a path.
+    fn plant(kind: &str, elsewhere: &Path, path: &Path) {
+        let _ = std::fs::remove_file(path);
+        match kind {
+            "link" => std::os::unix::fs::symlink(elsewhere, path).unwrap(),
+            "directory" => std::fs::create_dir(path).unwrap(),
+            _ => {
+                let fifo = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(rustix::fs::CWD, path, fifo, 0o600.into(), 0).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn neither_a_link_nor_a_fifo_nor_a_directory_is_a_file_of_ours() {
+        for kind in ["link", "fifo", "directory"] {
+            let (directory, store) = store();
+            let record = Record::new(Default::default());
+            for name in ["a", "b", "c"] {
+                store.create(&id(name), &record).unwrap();
+            }
+            // What it leads to could be read, and would be understood.
+            let elsewhere = directory.path().join("elsewhere");
+            let text = std::fs::read(store.root.join("a/session.json")).unwrap();
+            std::fs::write(&elsewhere, &text).unwrap();
+            plant(kind, &elsewhere, &store.root.join("a/session.json"));
+            assert!(store.record(&id("a")).is_err(), "{kind}");
+            let (records, told) = store.records().unwrap();
+            assert_eq!(records.len(), 2, "{kind}");
+            assert!(
+                matches!(&told[..], [one] if one.contains("kept in")),
+                "{told:?}"
+            );
+
+            let mut held = store.hold(&id("b")).unwrap();
+            plant(kind, &elsewhere, &store.root.join("b/history.json"));
+            let read = held.history::<serde_json::Value>();
+            assert!(matches!(read, Err(Error::File { .. })), "{kind}: {read:?}");
+            assert!(store.history::<serde_json::Value>(&id("b")).is_err());
+            // Only a directory cannot be replaced, and that is told.
+            assert_eq!(held.save_history(&[1]).is_err(), kind == "directory");
+
+            let mut held = store.hold(&id("c")).unwrap();
+            plant(kind, &elsewhere, &store.root.join("c/.history.json.new"));
+            assert_eq!(held.save_history(&[1]).is_err(), kind == "directory");
+            assert_eq!(std::fs::read(&elsewhere).unwrap(), text, "{kind}");
+        }
     }
 }

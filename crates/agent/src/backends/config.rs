@@ -312,6 +312,10 @@ fn read(path: &Path) -> Result<String, SetupError> {
     };
     let mut text = String::new();
     let most = Replay::SIZE_MAX as u64;
+    // A FIFO would be waited at for ever.
+    if !std::fs::metadata(path).map_err(error)?.is_file() {
+        return Err(error(std::io::Error::other("it is not a regular file")));
+    }
     let file = std::fs::File::open(path).map_err(error)?;
     let length = file
         .take(most + 1)
