@@ -339,7 +339,7 @@ fn a_working_directory_that_cannot_be_entered_is_told_as_on_another_host() {
     let home = world.home().display().to_string();
     world.write("home/file", "");
     let closed = world.make_directory("home/closed");
-    let shut = std::os::unix::fs::PermissionsExt::from_mode(0);
+    let shut = std::os::unix::fs::PermissionsExt::from_mode(0o000);
     std::fs::set_permissions(&closed, shut).unwrap();
     for (cwd, problem) in [
         ("none", "No such file or directory"),
