@@ -77,7 +77,7 @@ impl Api {
         match self {
             Self::OpenAi => vec![data(&json!({"choices": [{"index": 0,
                 "delta": {"role": "assistant", "content": text}, "finish_reason": null}]}))],
-            Self::Anthropic => vec![event(json!({"type": "content_block_delta", "index": 0,
+            Self::Anthropic => vec![event(&json!({"type": "content_block_delta", "index": 0,
                 "delta": {"type": "text_delta", "text": text}}))],
             Self::Ollama => vec![line(&json!({"model": "large",
                 "message": {"role": "assistant", "content": text}, "done": false}))],
@@ -89,9 +89,9 @@ impl Api {
         match self {
             Self::OpenAi => (String::new(), String::new()),
             Self::Anthropic => (
-                event(json!({"type": "content_block_start", "index": 0,
+                event(&json!({"type": "content_block_start", "index": 0,
                     "content_block": {"type": "text", "text": ""}})),
-                event(json!({"type": "content_block_stop", "index": 0})),
+                event(&json!({"type": "content_block_stop", "index": 0})),
             ),
             Self::Ollama => (String::new(), String::new()),
         }
@@ -114,14 +114,14 @@ impl Api {
                 pieces
             }
             Self::Anthropic => {
-                let mut pieces = vec![event(json!({"type": "content_block_start", "index": 0,
+                let mut pieces = vec![event(&json!({"type": "content_block_start", "index": 0,
                     "content_block": {"type": "tool_use", "id": format!("toolu_{number}"),
                         "name": name, "input": {}}}))];
                 for half in halves(&arguments.to_string()) {
-                    pieces.push(event(json!({"type": "content_block_delta", "index": 0,
+                    pieces.push(event(&json!({"type": "content_block_delta", "index": 0,
                         "delta": {"type": "input_json_delta", "partial_json": half}})));
                 }
-                pieces.push(event(json!({"type": "content_block_stop", "index": 0})));
+                pieces.push(event(&json!({"type": "content_block_stop", "index": 0})));
                 pieces
             }
             // Ollama gives a call as a whole, and no id.
@@ -135,7 +135,7 @@ impl Api {
 
     fn begin(self) -> String {
         match self {
-            Self::Anthropic => event(json!({"type": "message_start", "message": {"id": "msg_1",
+            Self::Anthropic => event(&json!({"type": "message_start", "message": {"id": "msg_1",
                 "type": "message", "role": "assistant", "content": [], "model": "large",
                 "stop_reason": null, "stop_sequence": null,
                 "usage": {"input_tokens": 25, "output_tokens": 1}}})),
@@ -155,10 +155,10 @@ impl Api {
             Self::Anthropic => {
                 let reason = if calls { "tool_use" } else { "end_turn" };
                 let delta = event(
-                    json!({"type": "message_delta", "delta": {"stop_reason": reason,
+                    &json!({"type": "message_delta", "delta": {"stop_reason": reason,
                     "stop_sequence": null}, "usage": {"output_tokens": 15}}),
                 );
-                format!("{delta}{}", event(json!({"type": "message_stop"})))
+                format!("{delta}{}", event(&json!({"type": "message_stop"})))
             }
             Self::Ollama => line(&json!({"model": "large", "message": {"role": "assistant",
                 "content": ""}, "done": true, "done_reason": "stop",
@@ -233,7 +233,7 @@ fn data(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-fn event(value: Value) -> String {
+fn event(value: &Value) -> String {
     format!(
         "event: {}\ndata: {value}\n\n",
         value["type"].as_str().unwrap()
