@@ -61,6 +61,7 @@ impl<'w> Shared<'w> {
             project: false,
             session: "kept".to_owned(),
             lease: None,
+            withheld: Vec::new(),
         };
         let place = Place::There(Box::new(remote));
         ProcessKeeper::new(place, plan, "test", ClientConfig::default())
