@@ -281,6 +281,14 @@ fn lost_packets_in_a_call_end_it_and_the_session_goes_on() {
     lost(&served, &model, &devbox);
     assert_eq!(served.end().status, 0);
     devbox.nothing_left();
+    // The old connection ends by ssh's own count: three times five seconds.
+    let port = devbox.port().to_string();
+    let gone = || {
+        !Process::all()
+            .iter()
+            .any(|one| one.mentions(&port) && one.mentions("ControlPersist"))
+    };
+    assert!(await_that(Duration::from_secs(30), gone));
 }
 
 fn stored(world: &World) -> PathBuf {
@@ -356,4 +364,10 @@ fn after_kill_9_a_session_of_another_host_is_there_and_connects_when_it_is_neede
     assert_eq!(results, ["kept", "x"], "the round in flight is missing");
     assert_eq!(served.end().status, 0);
     devbox.nothing_left();
+    // What kill -9 leaves: the connection ends and takes its socket along, the
+    // directory stays, empty.
+    let directory = world.base().join("run/ollie");
+    let emptied = || std::fs::remove_dir(directory.join("ssh")).is_ok() || !directory.exists();
+    assert!(await_that(Duration::from_secs(12), emptied));
+    let _ = std::fs::remove_dir(directory);
 }
