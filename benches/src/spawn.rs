@@ -125,5 +125,5 @@ fn enforcement(directory: &tempfile::TempDir, yolo: bool) -> Result<Enforcement,
         env: &|name| std::env::var_os(name),
         identity: None,
     })?;
-    Ok(ollie_sandbox::compile(&policy, yolo)?)
+    Ok(ollie_sandbox::compile(&policy, yolo)?.0)
 }

@@ -190,7 +190,7 @@ async fn a_field_that_a_call_does_not_have_is_refused_and_nothing_starts() {
     let world = Toolsrv::world();
     let (toolsrv, first, _other) = session(&world).await;
     let mut peer = Peer::attached(&toolsrv).await;
-    for (fid, field) in (1..).zip(["size", "bypass", "timeoutms"]) {
+    for (fid, field) in (1..).zip(["size", "bypas", "timeoutms"]) {
         peer.open(fid, "proc/new", 2).await;
         let mut call = serde_json::to_value(shell_call("c1", "echo out")).unwrap();
         call[field] = 1.into();

@@ -244,3 +244,115 @@ fn words_are_shown_as_they_come_and_old_lines_come_back() {
         "how to come back: {shown}"
     );
 }
+
+/// A model that calls `shell` with each of these, and then is done.
+fn calling(calls: &[Value]) -> String {
+    let call = |arguments: &Value| {
+        let call = json!({"call": {"name": "shell", "arguments": arguments}});
+        format!("{call}\n{{\"stop\":\"tool_calls\"}}\n")
+    };
+    let calls: String = calls.iter().map(call).collect();
+    calls + "{\"text\":\"All done.\"}\n{\"stop\":\"end\"}\n"
+}
+
+/// The end of a conversation.
+const DONE: [(&str, &str); 3] = [("await", "All done."), ("await", "> "), ("type", CTRL_D)];
+
+#[test]
+fn a_yes_lets_out_what_was_shown_and_it_steers_no_terminal() {
+    let Some(world) = world("a question at the terminal") else {
+        return;
+    };
+    let file = world.outside().join("made");
+    let code = format!(
+        ": '\u{1b}[2J\u{202e}'{}\ntouch '{}'",
+        " ".repeat(400),
+        file.display()
+    );
+    let model = calling(&[json!({"code": code, "bypass": "why\u{202e}"})]);
+    for (answer, made) in [
+        ("yes\r", true),
+        ("Y\r", true),
+        ("\r", false),
+        ("yep\r", false),
+    ] {
+        let steps = [
+            &[
+                ("await", "> "),
+                ("type", "go\r"),
+                (
+                    "await",
+                    ":: to run outside of the sandbox: why\\u{202e}\r\n",
+                ),
+                ("await", "[y/N] "),
+                ("type", answer),
+            ][..],
+            &DONE,
+        ]
+        .concat();
+        let (shown, status) = at_a_terminal(&world, &model, &steps);
+        assert_eq!(status, 0, "{shown}");
+        assert_eq!(file.exists(), made, "{answer:?}: {shown}");
+        for line in [
+            &format!("\n:: in \"{}\"\r\n", world.project().display()),
+            "\n::   | : '\\u{1b}[2J\\u{202e}'\\x20{400}\r\n",
+            &format!("\n::   | touch '{}'\r\n", file.display()),
+            "\n:: with the variables ",
+        ] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
+        assert!(!shown.contains("\x1b[2J") && !shown.contains('\u{202e}'));
+        let _ = std::fs::remove_file(&file);
+    }
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let Some(world) = world("typing ahead") else {
+        return;
+    };
+    let file = world.outside().join("made");
+    let model = calling(&[
+        json!({"code": "echo begun; sleep 2"}),
+        json!({"code": format!("touch '{}'", file.display()), "bypass": "why"}),
+    ]);
+    let steps = [
+        &[
+            ("await", "> "),
+            ("type", "go\r"),
+            ("await", "begun\r\n"),
+            // A whole line, and one that an Enter would complete.
+            ("type", "y\ry"),
+            ("await", "[y/N] "),
+            ("type", "\r"),
+            ("await", ":: denied"),
+        ][..],
+        &DONE,
+    ]
+    .concat();
+    let (shown, status) = at_a_terminal(&world, &model, &steps);
+    assert_eq!(status, 0, "{shown}");
+    assert!(!file.exists(), "{shown}");
+}
+
+#[test]
+fn ctrl_c_at_a_question_stops_the_turn() {
+    let Some(world) = world("Ctrl-C at a question") else {
+        return;
+    };
+    let file = world.outside().join("made");
+    let model = calling(&[json!({"code": format!("touch '{}'", file.display()), "bypass": "w"})]);
+    let steps = [
+        ("await", "> "),
+        ("type", "go\r"),
+        ("await", "[y/N] "),
+        ("type", CTRL_C),
+        ("await", ":: asked no more"),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = at_a_terminal(&world, &model, &steps);
+    // As of any turn that was stopped.
+    assert_eq!(status, 130, "{shown}");
+    assert!(!file.exists(), "{shown}");
+}

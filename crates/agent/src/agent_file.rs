@@ -103,8 +103,8 @@ impl AgentFile {
         }
         if !self.trusted_tools.is_empty() {
             return Err(Error::AgentFile(
-                "trustedTools would name tools that leave the sandbox without a question; no tool \
-                 can leave it, so remove the key"
+                "trustedTools would name tools that leave the sandbox without a question; a \
+                 person is asked for each call that leaves it, so remove the key"
                     .to_owned(),
             ));
         }

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ollie_protocol::{Asked, CallId};
 use serde::{Deserialize, Serialize};
 
 use crate::Usage;
@@ -33,6 +34,32 @@ pub enum Event {
         name: String,
         /// JSON text as the model wrote it.
         arguments: String,
+    },
+    /// A call asks the person whether it may run outside of the sandbox.
+    Ask {
+        /// The call.
+        id: String,
+        /// Seconds since 1970.
+        at: u64,
+        /// For how many milliseconds it waits; then it is denied.
+        left_ms: u64,
+        /// SHA-256 of `call`, to which an answer is bound.
+        digest: String,
+        /// What is asked about. Its `id` is the name to answer by.
+        call: Box<Asked>,
+    },
+    /// A question waits no more.
+    Ruling {
+        /// The call.
+        id: String,
+        /// The `id` of what was asked about.
+        ask: CallId,
+        /// Seconds since 1970.
+        at: u64,
+        /// Whether the call may run outside of the sandbox.
+        approved: bool,
+        /// How that came about.
+        by: RuledBy,
     },
     /// Output of a call as it arrives. The first chunk is empty and says that
     /// the call runs. The result is not repeated.
@@ -92,6 +119,20 @@ pub enum Event {
     },
 }
 
+/// How a question came to its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuledBy {
+    /// The person answered, through the session.
+    Ctl,
+    /// Nobody answered in time.
+    Time,
+    /// Another connection of the person's to toolsrv answered.
+    Toolsrv,
+    /// The call was ended while it asked.
+    End,
+}
+
 /// Short facts about a finished call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Facts {
@@ -122,6 +163,9 @@ pub enum State {
     Thinking,
     /// Calls run; the name is that of the first which has not ended.
     Calling(String),
+    /// The person is asked whether a call of this tool may run outside of the
+    /// sandbox. Whoever has the hands sets it, not the loop.
+    Asking(String),
     /// The history is being summarised.
     Compacting,
     /// It waits for its hands.
@@ -144,6 +188,7 @@ impl fmt::Display for State {
             Self::Idle => f.write_str("idle"),
             Self::Thinking => f.write_str("thinking"),
             Self::Calling(tool) => write!(f, "calling:{tool}"),
+            Self::Asking(tool) => write!(f, "asking:{tool}"),
             Self::Compacting => f.write_str("compacting"),
             Self::Connecting => f.write_str("connecting"),
             Self::Failed => f.write_str("failed"),
@@ -161,9 +206,10 @@ impl FromStr for State {
             "compacting" => Self::Compacting,
             "connecting" => Self::Connecting,
             "failed" => Self::Failed,
-            other => match other.strip_prefix("calling:") {
-                Some(tool) => Self::Calling(tool.to_owned()),
-                None => return Err(format!("{other:?} is no state")),
+            other => match other.split_once(':') {
+                Some(("calling", tool)) => Self::Calling(tool.to_owned()),
+                Some(("asking", tool)) => Self::Asking(tool.to_owned()),
+                _ => return Err(format!("{other:?} is no state")),
             },
         })
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ninep_rs::{Client, Handle, OpenMode, Pending, Qid};
-use ollie_protocol::{CallId, Stream, ToolCall, ToolResult, limits, tree};
+use ollie_protocol::{Ask, CallId, Stream, ToolCall, ToolResult, limits, tree};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Error;
@@ -31,6 +31,9 @@ const WRITES_MOST: usize = 16;
 /// What happens in a call.
 #[derive(Debug)]
 pub enum CallEvent {
+    /// The person is asked whether it may run outside of the sandbox:
+    /// [`crate::ToolsrvConn::rule`].
+    Ask(Box<Ask>),
     /// The process runs, with this id on the tool host.
     Started {
         /// Its process id.

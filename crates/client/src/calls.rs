@@ -1,8 +1,9 @@
 use bytes::Bytes;
 use ninep_rs::{Handle, OpenMode};
-use ollie_protocol::{CallId, CallStatus, ToolCall, ToolResult, tree};
+use ollie_protocol::{Ask, CallId, CallStatus, Ruling, ToolCall, ToolResult, tree};
 
-use crate::{Error, ToolsrvConn};
+use crate::events::Decoder;
+use crate::{CallEvent, Error, ToolsrvConn};
 
 /// The longest log that is read whole, in bytes: more is never kept.
 const LOG_MAX: usize = 2 * ollie_protocol::limits::LOG_KEEP;
@@ -133,7 +134,10 @@ impl ToolsrvConn {
     /// # Errors
     /// [`Error::Refused`] if the call has none, or does not read it any more.
     pub async fn feed(&self, id: &CallId, data: impl Into<Bytes>) -> Result<(), Error> {
-        let path = path(id, tree::STDIN);
+        self.put(&path(id, tree::STDIN), data).await
+    }
+
+    async fn put(&self, path: &str, data: impl Into<Bytes>) -> Result<(), Error> {
         let (file, walking) = self.root().walk(path.split('/'));
         let opening = file.open(OpenMode::WRITE);
         walking.await?;
@@ -144,6 +148,29 @@ impl ToolsrvConn {
             file.write(0, piece).await?;
         }
         Ok(())
+    }
+
+    /// What a call asks of the person.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it asks nothing.
+    pub async fn asked(&self, id: &CallId) -> Result<Ask, Error> {
+        let mut decoder = Decoder::default();
+        decoder.push(self.read_file(&path(id, tree::ASK)).await?);
+        match decoder.next()? {
+            Some(CallEvent::Ask(ask)) => Ok(*ask),
+            _ => Err(Error::Protocol("a question that is none")),
+        }
+    }
+
+    /// The person's answer to what a call asks.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if this is no connection of the person's side, the
+    /// ruling is about something else, or it is decided already.
+    pub async fn rule(&self, ruling: &Ruling) -> Result<(), Error> {
+        self.put(&path(&ruling.id, tree::ASK), ruling.to_string())
+            .await
     }
 
     /// What has become of a call that was written on a connection which was

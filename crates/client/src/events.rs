@@ -1,5 +1,5 @@
 use bytes::{Buf as _, Bytes, BytesMut};
-use ollie_protocol::{Event, Stream};
+use ollie_protocol::{Ask, Event, Stream};
 
 use crate::{CallEvent, Error};
 
@@ -50,6 +50,15 @@ impl Decoder {
             source,
         })?;
         match event {
+            Event::Ask {
+                left_ms,
+                digest,
+                call,
+            } => Ok(Some(CallEvent::Ask(Box::new(Ask {
+                left_ms,
+                digest,
+                call: *call,
+            })))),
             Event::Started { pid } => Ok(Some(CallEvent::Started { pid })),
             Event::Notice { text } => Ok(Some(CallEvent::Notice { text })),
             Event::Result(result) => Ok(Some(CallEvent::Result(result))),

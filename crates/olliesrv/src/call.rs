@@ -19,6 +19,16 @@ pub(crate) async fn run(options: &CallOptions) -> Result<u8, Error> {
     exec::apply(&options.run, &mut call)?;
     let host = options.host.as_ref();
     let toolset = user_tools::toolset(&own_paths()?.tools())?;
+    // A tool of the user's may have an argument of this name.
+    let own = !toolset.offers(&options.tool);
+    if own && call.tool == "shell" && call.args.contains_key("bypass") {
+        return Err(Error::Usage(
+            "bypass: `call` and `exec` cannot ask whether a command may run outside of the \
+             sandbox; a session can, and is answered in `olliesrv chat` or by `approve` in its \
+             ctl. --yolo runs without a sandbox"
+                .to_owned(),
+        ));
+    }
     let (server, running) = match toolset.offers(&options.tool) {
         false => setup_with_call(&options.session, host, &verbose, &call).await?,
         // It has to be there before it is called.

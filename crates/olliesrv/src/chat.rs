@@ -5,9 +5,11 @@ use std::sync::Arc;
 use ninep_rs::OpenMode;
 use ollie_agent::{Event, TurnEnd};
 use ollie_deploy::Connections;
+use ollie_protocol::CallId;
 use ollie_sessions::{SessionId, Sessions, Settings, Tree};
 use tokio::time::{Duration, timeout};
 
+use crate::answer::Answer;
 use crate::askpass::Asker;
 use crate::chat_view::View;
 use crate::daemon::Daemon;
@@ -16,7 +18,7 @@ use crate::events::Events;
 use crate::line::{Line, Lines};
 use crate::options::ChatOptions;
 use crate::signals::{Signals, Wish};
-use crate::{exit, house, output, session, setup};
+use crate::{exit, house, line, output, session, setup};
 
 /// How long what was stopped may take to say so.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -79,7 +81,13 @@ impl Own {
         let askpass = asker.as_ref().map(Asker::askpass);
         let connections = house::connections()?;
         let shared = Arc::clone(&connections);
-        let house = house::house(&options.ground, Settings::default(), askpass, shared)?;
+        let house = house::house(
+            &options.ground,
+            Settings::default(),
+            askpass,
+            shared,
+            line::is_terminal(),
+        )?;
         let sessions = Sessions::new(house);
         if let Some(name) = &options.session {
             let id = SessionId::new(name.as_str()).map_err(Error::Sessions)?;
@@ -94,6 +102,14 @@ impl Own {
 
     async fn daemon(&self) -> Result<Daemon, Error> {
         Daemon::own(Tree::new(Arc::clone(&self.sessions))).await
+    }
+}
+
+/// The answer to what was asked, if anything was.
+async fn yes(asked: &mut Option<(CallId, Answer)>) -> Result<bool, Error> {
+    match asked {
+        Some((_, answer)) => answer.is_yes().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -243,9 +259,17 @@ impl<'d> Chat<'d> {
     async fn follow(&mut self, prompt: Option<&str>, signals: &mut Signals) -> Result<u8, Error> {
         let mut begun = prompt.is_none();
         let mut stopped = false;
+        let mut asked = None;
         loop {
             let event = tokio::select! {
                 event = self.events.next() => event?,
+                yes = yes(&mut asked) => {
+                    self.view.answered();
+                    if let Some((id, _)) = asked.take() {
+                        self.rule(&id, yes?).await?;
+                    }
+                    continue;
+                }
                 wish = signals.next() => {
                     if stopped || wish != Wish::Interrupt {
                         return Ok(exit::LEFT);
@@ -262,6 +286,11 @@ impl<'d> Chat<'d> {
                 Event::User { text } if Some(text.as_str()) == prompt && !begun => begun = true,
                 event => {
                     self.view.show(&event)?;
+                    match &event {
+                        Event::Ask { call, .. } => asked = self.ask(&call.id).await?,
+                        Event::Ruling { .. } => asked = None,
+                        _ => {}
+                    }
                     if let (Event::Turn { outcome }, true) = (&event, begun) {
                         return Ok(exit::of_turn(*outcome));
                     }
@@ -278,6 +307,25 @@ impl<'d> Chat<'d> {
                 }
             }
         }
+    }
+
+    /// Asks the person, where there is one, about what was just shown.
+    async fn ask(&mut self, id: &CallId) -> Result<Option<(CallId, Answer)>, Error> {
+        if !line::is_terminal() {
+            output::note("there is no terminal on which somebody could be asked");
+            self.rule(id, false).await?;
+            return Ok(None);
+        }
+        // In this order: whoever sees the prompt is heard.
+        let answer = Answer::await_one()?;
+        self.view
+            .prompt("Run this outside of the sandbox? [y/N] ")?;
+        Ok(Some((id.clone(), answer)))
+    }
+
+    async fn rule(&mut self, id: &CallId, yes: bool) -> Result<(), Error> {
+        let word = if yes { "approve" } else { "deny" };
+        self.order("ctl", &format!("{word} {id}")).await.map(|_| ())
     }
 
     async fn stop(&mut self) -> Result<(), Error> {

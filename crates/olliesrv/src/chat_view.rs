@@ -1,6 +1,7 @@
 use std::io::IsTerminal as _;
 
 use ollie_agent::Event;
+use ollie_sessions::{question, ruled};
 
 use crate::error::Error;
 use crate::output;
@@ -81,6 +82,16 @@ impl View {
             Event::Call {
                 name, arguments, ..
             } => self.block(&format!("[tool:{name}] {}", short(name, arguments))),
+            Event::Ask { call, .. } => {
+                self.block(":: a command asks")?;
+                let lines = question(call).into_iter();
+                lines
+                    .map(|line| format!(":: {line}"))
+                    .try_for_each(|line| self.block(&line))
+            }
+            Event::Ruling { approved, by, .. } => {
+                self.block(&format!(":: {}", ruled(*approved, *by)))
+            }
             Event::Tool { chunk, .. } => {
                 self.speaking = false;
                 self.tool(chunk)
@@ -120,6 +131,17 @@ impl View {
             }
             Event::Reasoning { .. } | Event::Usage(_) => Ok(()),
         }
+    }
+
+    /// Stands before an answer; what is typed behind it ends the line.
+    pub(crate) fn prompt(&mut self, text: &str) -> Result<(), Error> {
+        self.end_line()?;
+        self.add(text, false)
+    }
+
+    /// The person has ended the line.
+    pub(crate) fn answered(&mut self) {
+        self.inside = false;
     }
 
     /// Shows the state until something else comes.

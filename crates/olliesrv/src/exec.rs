@@ -248,6 +248,8 @@ async fn follow(
 pub(crate) fn shown(event: CallEvent, json: bool) -> (Option<(Stream, Bytes)>, Option<ToolResult>) {
     if json {
         let (event, result) = match event {
+            // It never asks: nobody could answer.
+            CallEvent::Ask(_) => return (None, None),
             CallEvent::Started { pid } => (Event::Started { pid }, None),
             CallEvent::Notice { text } => (Event::Notice { text }, None),
             CallEvent::Output { stream, data } => {
@@ -271,7 +273,7 @@ pub(crate) fn shown(event: CallEvent, json: bool) -> (Option<(Stream, Bytes)>, O
             crate::output::note(&crate::printable::printable(&text));
             (None, None)
         }
-        CallEvent::Started { .. } => (None, None),
+        CallEvent::Ask(_) | CallEvent::Started { .. } => (None, None),
         CallEvent::Result(result) => (None, Some(*result)),
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn of_result(result: &ToolResult) -> u8 {
             FailureKind::NoSandbox => NO_SANDBOX,
             FailureKind::SupervisorLost => LOST,
             FailureKind::LimitExceeded => LIMIT,
-            FailureKind::System => OTHER,
+            FailureKind::Denied | FailureKind::System => OTHER,
         };
     }
     result.exit.map_or(OTHER, |exit| exit.shell_status())

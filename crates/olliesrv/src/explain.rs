@@ -52,7 +52,7 @@ pub(crate) fn explain(result: &ToolResult, verbose: bool, file: &Path) {
              and what it asks for now has to be trusted anew",
         );
     }
-    if result.sandbox.enforced == Enforced::None {
+    if result.sandbox.enforced == Enforced::None && !result.sandbox.approved {
         say("it ran without a sandbox (--yolo)");
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn house(
     defaults: Settings,
     askpass: Option<Askpass>,
     connections: Arc<Connections>,
+    asks: bool,
 ) -> Result<House, Error> {
     let paths = setup::own_paths()?;
     let now = present(paths.config_file());
@@ -58,6 +59,7 @@ pub(crate) fn house(
             ..defaults
         },
         config: paths.config,
+        asks,
         tell: Box::new(|text| output::note(&crate::printable::printable(text))),
     })
 }

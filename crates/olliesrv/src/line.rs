@@ -16,6 +16,11 @@ const LINE_MAX: u64 = 16 * 1024 * 1024;
 /// Lines that are remembered.
 const HISTORY_MAX: usize = 1000;
 
+/// Whether a person is there, to be shown things and to answer.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
 /// What was given.
 #[derive(Debug)]
 pub(crate) enum Line {
@@ -40,8 +45,7 @@ impl Lines {
     pub(crate) fn start(state: &Path) -> Result<Self, Error> {
         let (ask, asked) = std::sync::mpsc::channel();
         let (give, given) = mpsc::channel(1);
-        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        if terminal {
+        if is_terminal() {
             let mut editor = Person::new(state)?;
             std::thread::spawn(move || {
                 while asked.recv().is_ok() {

@@ -25,7 +25,7 @@ pub(crate) async fn run(options: &ServeOptions) -> Result<u8, Error> {
     };
     let connections = house::connections()?;
     let shared = Arc::clone(&connections);
-    let sessions = Sessions::new(house::house(&options.ground, defaults, None, shared)?);
+    let sessions = Sessions::new(house::house(&options.ground, defaults, None, shared, true)?);
     sessions.restore().map_err(Error::Sessions)?;
     let count = sessions.all().len();
     output::note(&format!("serving {count} sessions"));

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Octets, limits};
 
 const RECORD: &str = "tool call";
+/// What a reason has to be.
+const REASON: &str = "1 to 1024 bytes of text without control characters";
 
 /// One tool call, as it is written to `proc/new` or `proc/new.bg`.
 ///
@@ -46,6 +48,12 @@ pub struct ToolCall {
     /// How output travels. Default: [`EventFormat::Json`].
     #[serde(default)]
     pub events: EventFormat,
+    /// Why this call of `shell` has to run outside of the sandbox: text of at
+    /// most [`limits::REASON_MAX`] bytes without control characters. The person
+    /// is asked, and nothing is started before they approve
+    /// ([`crate::Ask`]). Default: it runs inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypass: Option<String>,
     /// Whether the call waits for its turn: those that read run beside each
     /// other, those that write alone ([`crate::Parallel`]). A call that does
     /// not wait starts at once, and nobody waits for it. Default: it waits;
@@ -72,6 +80,7 @@ impl ToolCall {
             grace_ms: None,
             stdin: false,
             events: EventFormat::Json,
+            bypass: None,
             queue: true,
         }
     }
@@ -90,6 +99,13 @@ impl ToolCall {
         };
         if self.grace_ms.is_some_and(|ms| ms > 60_000) {
             return invalid("grace_ms", "at most 60000".into());
+        }
+        if self.bypass.as_ref().is_some_and(|reason| {
+            reason.is_empty()
+                || reason.len() > limits::REASON_MAX
+                || reason.contains(char::is_control)
+        }) {
+            return invalid("bypass", REASON.into());
         }
         if let Some(cwd) = &self.cwd
             && (cwd.as_bytes().is_empty() || cwd.as_bytes().contains(&0))

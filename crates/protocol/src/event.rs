@@ -1,14 +1,25 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Octets, ToolResult};
+use crate::{Asked, Octets, ToolResult};
 
 /// One line of a call's event stream (`proc/new`), newline-delimited JSON.
 ///
-/// Order: one `started` (missing when nothing could be started), any number
+/// Order: one `ask` if the call asks the person, one `started` (missing when nothing could be started), any number
 /// of `output` and `notice`, one `result`, end of file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Event {
+    /// The person is asked whether it may run outside of the sandbox. toolsrv
+    /// puts it together itself, so that `call` is what `digest` is of.
+    #[serde(skip_serializing)]
+    Ask {
+        /// See [`crate::Ask`].
+        left_ms: u64,
+        /// Likewise.
+        digest: String,
+        /// Likewise.
+        call: Box<Asked>,
+    },
     /// The process runs.
     Started {
         /// Its id on the tool host.

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 pub mod auth;
 mod boot;
 mod call;
@@ -40,6 +41,7 @@ mod status;
 mod tool_spec;
 pub mod tree;
 
+pub use asked::{Ask, Asked, Ruling};
 pub use auth::{Key, Nonce, Proof};
 pub use boot::{Attach, Boot, Obstacle, Ready};
 pub use call::{CallId, EventFormat, ToolCall};

@@ -56,6 +56,16 @@ pub const GRACE: Duration = Duration::from_millis(2000);
 /// Calls that run at the same time in one session.
 pub const CALLS_MAX: usize = 256;
 
+/// How long a call that asks to run outside of the sandbox waits for an
+/// answer; after that it is denied.
+pub const ASK: Duration = Duration::from_secs(60);
+
+/// The longest [`crate::Asked`], in bytes of JSON.
+pub const ASK_MAX: usize = 32 * 1024;
+
+/// The longest reason for a call outside of the sandbox, in bytes.
+pub const REASON_MAX: usize = 1024;
+
 /// The longest time that a session may live on without a client.
 pub const LEASE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 

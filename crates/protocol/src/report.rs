@@ -9,6 +9,10 @@ pub struct SandboxReport {
     pub profile: String,
     /// How much of the policy is in force.
     pub enforced: Enforced,
+    /// Whether a person approved of this one call running outside of the
+    /// sandbox ([`crate::ToolCall::bypass`]). Then nothing was enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approved: bool,
     /// Landlock ABI of the kernel, 0 where there is none
     /// (Documentation/userspace-api/landlock.rst, "Landlock ABI versions").
     pub landlock_abi: u32,
@@ -46,7 +50,8 @@ pub enum Enforced {
     /// At least the file-system rights of Landlock ABI 1 and no_new_privs;
     /// what is missing is listed in [`SandboxReport::degraded`].
     Partial,
-    /// Nothing: the person chose `--yolo`.
+    /// Nothing: the person chose `--yolo`, or approved of this call
+    /// ([`SandboxReport::approved`]).
     None,
 }
 

@@ -74,6 +74,9 @@ pub enum FailureKind {
     WorkingDirectory,
     /// This kernel cannot enforce the policy, so nothing was started.
     NoSandbox,
+    /// It asked to run outside of the sandbox and the person did not allow it,
+    /// or nobody answered in time. It was never started.
+    Denied,
     /// The process that watched over the call was killed. The tree has been
     /// ended; what the call had done by then is not known.
     SupervisorLost,

@@ -35,6 +35,8 @@ pub struct CallStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CallState {
+    /// The person is asked whether it may run outside of the sandbox.
+    Asking,
     /// It waits for its turn among the calls of its session.
     Queued,
     /// Whether it runs is not known yet.

@@ -31,6 +31,10 @@ pub const INDEX: &str = "index";
 pub const CALL_STATUS: &str = "status";
 /// A call's standard input.
 pub const STDIN: &str = "stdin";
+/// What a call asks of the person, JSON ([`crate::Event::Ask`]); the answer
+/// ([`crate::Ruling`]) is written to it. Only calls with
+/// [`crate::ToolCall::bypass`] have it.
+pub const ASK: &str = "ask";
 /// Read it to wait for a call's result.
 pub const WAIT: &str = "wait";
 

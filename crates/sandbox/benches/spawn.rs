@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = layered.expand(&view)?;
     let expanded = start.elapsed();
     let start = Instant::now();
-    let enforcement = Arc::new(compile(&policy, false)?);
+    let enforcement = Arc::new(compile(&policy, false)?.0);
     let compiled = start.elapsed();
     println!(
         "parse {parsed:?}, expand {expanded:?}, compile {compiled:?}, {} rules",

@@ -32,8 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         env: &|name| std::env::var_os(name),
         identity: Some(&identity),
     })?;
-    let enforcement = compile(&policy, false)?;
-    eprintln!("{:?}", enforcement.report());
+    let (enforcement, report) = compile(&policy, false)?;
+    eprintln!("{report:?}");
     let (environment, _) = policy.environment(std::env::vars_os());
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(environment);

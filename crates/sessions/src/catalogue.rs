@@ -1,10 +1,34 @@
 use ollie_agent::ToolDef;
-use ollie_protocol::{ToolInfo, ToolSpec};
+use ollie_protocol::{Run, ToolInfo, ToolSpec, Variant};
+use serde_json::json;
 
-/// The tools that a model is told of, of those that there are.
-pub(crate) fn catalogue(tools: &[ToolInfo]) -> Vec<ToolDef> {
+/// The argument of `shell` with which a model asks for a way out of the
+/// sandbox. It is taken on this side.
+pub(crate) const BYPASS: &str = "bypass";
+
+/// The tools that a model is told of, of those that there are; whether `shell`
+/// may ask the person.
+pub(crate) fn catalogue(tools: &[ToolInfo], asks: bool) -> Vec<ToolDef> {
     let usable = tools.iter().filter(|tool| tool.is_usable());
-    usable.map(|tool| definition(&tool.spec)).collect()
+    let told = |tool: &ToolInfo| {
+        let mut told = definition(&tool.spec);
+        if asks && is_shell(&tool.spec) {
+            told.parameters["properties"][BYPASS] = json!({
+                "type": "string",
+                "description": "Only if the sandbox keeps this one command from what the person \
+                                wants: why it has to run outside. The person is asked and has a \
+                                minute to approve; otherwise it is not run.",
+            });
+        }
+        told
+    };
+    usable.map(told).collect()
+}
+
+/// Whether it is toolsrv's own `shell`; the user's may be anything.
+pub(crate) fn is_shell(spec: &ToolSpec) -> bool {
+    let own = |variant: &Variant| matches!(&variant.run, Run::Native(name) if name == "shell");
+    spec.name == "shell" && spec.variants.iter().all(own)
 }
 
 fn definition(spec: &ToolSpec) -> ToolDef {

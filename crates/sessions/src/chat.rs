@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 
-use ollie_agent::{Event, Facts, TurnEnd};
+use ollie_agent::{Event, Facts, RuledBy, TurnEnd};
+
+use crate::question;
 
 /// Writes events as the text of the file `chat`.
 ///
@@ -50,6 +52,15 @@ impl Scribe {
                 self.add(&mut to, arguments);
                 self.end_line(&mut to);
             }
+            Event::Ask { call, .. } => {
+                self.say(&mut to, &question(call).join("\n"));
+                let id = &call.id;
+                self.say(
+                    &mut to,
+                    &format!("write `approve {id}` or `deny {id}` to ctl"),
+                );
+            }
+            Event::Ruling { approved, by, .. } => self.say(&mut to, ruled(*approved, *by)),
             Event::Tool { id, chunk } => self.output(&mut to, id, chunk),
             Event::ToolResult {
                 id,
@@ -137,6 +148,17 @@ impl Scribe {
     fn end(&mut self, to: &mut String) {
         self.end_line(to);
         self.open = None;
+    }
+}
+
+/// What became of a question, in words.
+#[must_use]
+pub fn ruled(approved: bool, by: RuledBy) -> &'static str {
+    match (approved, by) {
+        (true, _) => "approved: it runs outside of the sandbox",
+        (false, RuledBy::Time) => "denied, because nobody answered in time",
+        (false, RuledBy::End) => "asked no more: the call was ended",
+        (false, RuledBy::Ctl | RuledBy::Toolsrv) => "denied",
     }
 }
 

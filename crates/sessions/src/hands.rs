@@ -1,6 +1,6 @@
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,15 +8,21 @@ use futures_util::future::BoxFuture;
 use ollie_agent::{CallEnd, Chunk, Hands, HandsError, ModelCall, Outcome, ShellEnd, ToolDef};
 use ollie_client::CallEvent;
 use ollie_deploy::Kept;
-use ollie_protocol::{CallId, Stream, ToolCall, ToolResult, chain};
+use ollie_protocol::{CallId, FailureKind, Stream, ToolCall, ToolResult, chain};
+use serde_json::Value;
 
-use crate::catalogue::catalogue;
+use crate::catalogue::{BYPASS, catalogue, is_shell};
 use crate::link::Link;
 use crate::outcome::call_end;
+use crate::session::Session;
 
 /// The hands of a session: its toolsrv.
 pub(crate) struct SessionHands {
     link: Arc<Link>,
+    /// Who can ask the person.
+    session: Weak<Session>,
+    /// Whether the model was told that `shell` can ask.
+    offers: AtomicBool,
     /// The user's policy file.
     policy: PathBuf,
     /// Makes ids that toolsrv has not seen: those of a model start anew when
@@ -33,9 +39,11 @@ enum Lost {
 }
 
 impl SessionHands {
-    pub(crate) fn new(link: Arc<Link>, policy: PathBuf) -> Self {
+    pub(crate) fn new(session: &Arc<Session>, policy: PathBuf) -> Self {
         Self {
-            link,
+            link: session.link().clone(),
+            session: Arc::downgrade(session),
+            offers: AtomicBool::new(false),
             policy,
             count: AtomicU64::new(1),
         }
@@ -61,9 +69,11 @@ impl SessionHands {
         CallId::new(format!("c{count}-{word}")).map_err(|error| error.to_string())
     }
 
+    /// Makes a call; `asker` is the model's own name of one that may ask.
     async fn make(
         &self,
         call: &ToolCall,
+        asker: &str,
         stdin: Option<Bytes>,
         output: &mut (dyn FnMut(Chunk) + Send),
     ) -> Result<ToolResult, Lost> {
@@ -83,6 +93,7 @@ impl SessionHands {
                 }
             });
         }
+        let mut asking = None;
         loop {
             let event = tokio::select! {
                 event = running.next() => event,
@@ -100,8 +111,24 @@ impl SessionHands {
                     stream: Stream::Stderr,
                     data: format!("{text}\n").into(),
                 }),
-                Ok(Some(CallEvent::Started { .. })) => {}
-                Ok(Some(CallEvent::Result(result))) => return Ok(*result),
+                Ok(Some(CallEvent::Ask(ask))) => {
+                    asking = (self.session.upgrade())
+                        .map(|session| session.ask(asker, &call.tool, *ask, kept.clone()));
+                }
+                Ok(Some(CallEvent::Started { .. })) => {
+                    if let Some(asking) = asking.take() {
+                        asking.over(true);
+                    }
+                }
+                Ok(Some(CallEvent::Result(result))) => {
+                    let failure = result.failure.as_ref().map(|failure| failure.kind);
+                    match asking.take() {
+                        Some(asking) if result.sandbox.approved => asking.over(true),
+                        Some(asking) if failure == Some(FailureKind::Denied) => asking.over(false),
+                        _ => {}
+                    }
+                    return Ok(*result);
+                }
                 Ok(None) => return Err(Lost::Unknown("there was no result".to_owned())),
                 Err(ollie_client::Error::Refused(reason)) => return Err(Lost::NotMade(reason)),
                 Err(error) => return Err(Lost::Unknown(chain(&error))),
@@ -131,7 +158,12 @@ impl Hands for SessionHands {
             let failed = |error| HandsError {
                 message: chain(&error),
             };
-            Ok(catalogue(&listed.map_err(failed)?))
+            let listed = listed.map_err(failed)?;
+            let session = self.session.upgrade();
+            let asks = session.is_some_and(|session| session.may_ask())
+                && listed.iter().any(|tool| is_shell(&tool.spec));
+            self.offers.store(asks, Ordering::Relaxed);
+            Ok(catalogue(&listed, asks))
         })
     }
 
@@ -145,6 +177,15 @@ impl Hands for SessionHands {
                 (Ok(id), Ok(arguments)) => {
                     let mut made = ToolCall::new(id, &call.name);
                     made.args = arguments;
+                    if call.name == "shell" && self.offers.load(Ordering::Relaxed) {
+                        made.bypass = match made.args.remove(BYPASS) {
+                            None | Some(Value::Null) => None,
+                            Some(Value::String(why)) => Some(why).filter(|why| !why.is_empty()),
+                            Some(_) => {
+                                return Outcome::error("shell: argument bypass: give text").into();
+                            }
+                        };
+                    }
                     made
                 }
                 (Err(problem), _) | (_, Err(problem)) => return Outcome::error(problem).into(),
@@ -154,7 +195,7 @@ impl Hands for SessionHands {
                 spoken |= !chunk.data.is_empty();
                 output(chunk);
             };
-            match self.make(&made, None, &mut hear).await {
+            match self.make(&made, &call.id, None, &mut hear).await {
                 Ok(result) => call_end(&result, &self.policy),
                 Err(Lost::NotMade(reason)) => Outcome::error(reason).into(),
                 Err(Lost::Unknown(reason)) => {
@@ -186,7 +227,7 @@ impl Hands for SessionHands {
             call.timeout_ms = Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
             let mut said = [Vec::new(), Vec::new()];
             let result = self
-                .make(&call, Some(stdin), &mut |chunk: Chunk| {
+                .make(&call, "", Some(stdin), &mut |chunk: Chunk| {
                     let to = &mut said[usize::from(chunk.stream == Stream::Stderr)];
                     to.extend_from_slice(&chunk.data);
                 })

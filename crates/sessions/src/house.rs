@@ -27,6 +27,8 @@ pub struct House {
     pub config: PathBuf,
     /// What a new session has where it was not said.
     pub defaults: Settings,
+    /// Whether somebody can be asked to let a call out of the sandbox.
+    pub asks: bool,
     /// Tells the person who runs this of what no client could be told.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }

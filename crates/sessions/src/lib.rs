@@ -22,6 +22,7 @@ mod outcome;
 mod persona;
 mod plain;
 mod prime;
+mod question;
 mod record;
 mod session;
 mod sessions;
@@ -31,11 +32,13 @@ mod store;
 mod tree;
 mod user_tools;
 
+pub use chat::ruled;
 pub use error::Error;
 pub use house::{
     AboutBackend, BackendFacts, Configured, ConfiguredNow, GroundOf, House, OpenBackend, Tell,
 };
 pub use id::SessionId;
+pub use question::question;
 pub use session::Session;
 pub use sessions::Sessions;
 pub use settings::Settings;

@@ -1,7 +1,14 @@
 use std::path::Path;
 
 use ollie_agent::{CallEnd, Facts, Outcome};
-use ollie_protocol::{Denial, Enforced, ToolResult};
+use ollie_protocol::{Denial, Enforced, FailureKind, ToolResult};
+
+/// What the model is told of a call that the person let out.
+const OUTSIDE: &str = "it ran outside of the sandbox, as the person approved for this call alone";
+
+/// And of one that stayed in.
+const DENIED: &str = "do not try to reach the same in another way: go on without it, or tell the \
+                      person what you would need and why";
 
 /// A result as the model and the session's events are told. `policy` is the
 /// user's policy file.
@@ -27,7 +34,10 @@ pub(crate) fn call_end(result: &ToolResult, policy: &Path) -> CallEnd {
         facts: Facts {
             exit: result.exit.map(ollie_protocol::Exit::shell_status),
             duration_ms: Some(result.duration_ms),
-            degraded: result.sandbox.degraded.clone(),
+            degraded: match result.sandbox.approved {
+                true => vec![OUTSIDE.to_owned()],
+                false => result.sandbox.degraded.clone(),
+            },
             denied,
             same_as: None,
         },
@@ -39,6 +49,9 @@ fn sentences(result: &ToolResult) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(failure) = &result.failure {
         all.push(failure.message.clone());
+        if failure.kind == FailureKind::Denied {
+            all.push(DENIED.to_owned());
+        }
     }
     if result.timed_out {
         let ms = result.duration_ms;
@@ -56,7 +69,9 @@ fn sentences(result: &ToolResult) -> Vec<String> {
             cut.kept, cut.total, cut.rest
         ));
     }
-    if result.sandbox.enforced == Enforced::None {
+    if result.sandbox.approved {
+        all.push(OUTSIDE.to_owned());
+    } else if result.sandbox.enforced == Enforced::None {
         all.push("it ran without a sandbox, as the person chose".to_owned());
     }
     all

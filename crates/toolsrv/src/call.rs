@@ -7,15 +7,16 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use ninep_rs::Refusal;
 use ollie_exec::{Control, Order, Running, Step};
 use ollie_protocol::{
-    CallId, CallState, CallStatus, EventFormat, Exit, Failure, FailureKind, Octets, SandboxReport,
-    Stream, ToolCall, ToolResult, Truncation, limits,
+    CallId, CallState, CallStatus, Enforced, EventFormat, Exit, Failure, FailureKind, Octets,
+    SandboxReport, Stream, ToolCall, ToolResult, Truncation, limits,
 };
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::log::Log;
 use crate::pace::Pace;
-use crate::plan::{Input, Plan};
+use crate::plan::{Input, Plan, Question};
 use crate::project::Watched;
 use crate::session::Sandbox;
 use crate::stdin::Stdin;
@@ -44,6 +45,8 @@ pub(crate) struct Call {
     /// Whether somebody has asked for its end.
     asked_to_end: watch::Sender<bool>,
     stdin: Option<Arc<Stdin>>,
+    /// Whether the person approved of its running outside of the sandbox.
+    let_out: AtomicBool,
     output: Mutex<Output>,
     phase: watch::Sender<Phase>,
     /// The process, once it runs: it may have ended before anybody looks.
@@ -67,6 +70,10 @@ pub(crate) struct Held {
 /// How far a call is. It only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
+    /// The person does not let it out, so it is not started.
+    Denied,
+    /// It waits for the person's answer.
+    Asking,
     /// It waits for its turn.
     Queued,
     /// The supervisor has not said yet whether it runs.
@@ -119,6 +126,10 @@ impl Call {
             Input::Client => Some(Stdin::new()),
             Input::Given(data) => Some(Stdin::given(data)),
         };
+        let phase = match plan.asked {
+            Some(_) => Phase::Asking,
+            None => Phase::Queued,
+        };
         Arc::new(Self {
             spec,
             plan,
@@ -128,6 +139,7 @@ impl Call {
             unread: watch::Sender::new(background),
             asked_to_end: watch::Sender::new(false),
             stdin,
+            let_out: AtomicBool::new(false),
             output: Mutex::new(Output {
                 pipes: [None, None],
                 both: Log::default(),
@@ -137,7 +149,7 @@ impl Call {
                 buffer: BytesMut::new(),
                 turn: 0,
             }),
-            phase: watch::Sender::new(Phase::Queued),
+            phase: watch::Sender::new(phase),
             pid: OnceLock::new(),
             grown: watch::Sender::new(()),
             path,
@@ -146,6 +158,55 @@ impl Call {
             ended: Mutex::default(),
             result: OnceLock::new(),
         })
+    }
+
+    /// What the person is asked, if anything: an event.
+    pub(crate) fn ask(&self) -> Option<Vec<u8>> {
+        let Question { call, digest } = self.plan.asked.as_ref()?;
+        let asked = self.started_at.elapsed().unwrap_or_default();
+        let left = match self.phase() {
+            Phase::Asking => limits::ASK.saturating_sub(asked).as_millis(),
+            _ => 0,
+        };
+        let line = format!(
+            "{{\"type\":\"ask\",\"left_ms\":{left},\"digest\":\"{digest}\",\"call\":{call}}}\n"
+        );
+        Some(line.into_bytes())
+    }
+
+    /// Whether it may run outside of the sandbox: what is said first holds.
+    pub(crate) fn rule(&self, approved: bool) -> Result<(), Refusal> {
+        let ruled = self.phase.send_if_modified(|phase| {
+            let asks = *phase == Phase::Asking;
+            if asks {
+                self.let_out.store(approved, Ordering::Relaxed);
+                *phase = if approved {
+                    Phase::Queued
+                } else {
+                    Phase::Denied
+                };
+            }
+            asks
+        });
+        match ruled {
+            true => Ok(()),
+            false => Err(Refusal::new("this is decided already, or its time is up")),
+        }
+    }
+
+    /// Waits for the person's answer; a no if there is none in time.
+    pub(crate) async fn ruled(&self) -> bool {
+        let mut phases = self.phases();
+        let asks = self.phase() == Phase::Asking;
+        if asks && timeout(limits::ASK, phases.changed()).await.is_err() {
+            let _ = self.rule(false);
+        }
+        self.is_let_out()
+    }
+
+    /// Whether the person approved of its running outside of the sandbox.
+    pub(crate) fn is_let_out(&self) -> bool {
+        self.let_out.load(Ordering::Relaxed)
     }
 
     /// Its turn has come.
@@ -237,10 +298,11 @@ impl Call {
     pub(crate) fn status(&self) -> CallStatus {
         let (state, pid) = match self.phase() {
             _ if self.is_finished() => (CallState::Finished, None),
+            Phase::Asking => (CallState::Asking, None),
             Phase::Queued => (CallState::Queued, None),
             Phase::Starting => (CallState::Starting, None),
             Phase::Running(pid) => (CallState::Running, Some(pid)),
-            Phase::Ended => (CallState::Ended, None),
+            Phase::Denied | Phase::Ended => (CallState::Ended, None),
         };
         let since_epoch = self.started_at.duration_since(SystemTime::UNIX_EPOCH);
         CallStatus {
@@ -496,6 +558,12 @@ impl Call {
                 }
             };
             let mut sandbox = self.held.report.clone();
+            if self.is_let_out() {
+                sandbox.enforced = Enforced::None;
+                sandbox.approved = true;
+                sandbox.degraded.clear();
+                sandbox.notes.clear();
+            }
             sandbox.project_changed = self
                 .held
                 .sandbox
@@ -503,7 +571,7 @@ impl Call {
                 .as_ref()
                 .is_some_and(Watched::changed);
             let failed_by_itself = !ended.timed_out && !ended.cancelled && !ok;
-            if failed_by_itself && sandbox.enforced != ollie_protocol::Enforced::None {
+            if failed_by_itself && sandbox.enforced != Enforced::None {
                 let explained = self.held.sandbox.policy.denials(
                     &self.plan.argv,
                     Path::new(self.plan.cwd.as_os_str()),

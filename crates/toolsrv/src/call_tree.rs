@@ -9,13 +9,16 @@ use crate::call::Call;
 use crate::call_file::CallFile;
 use crate::live::{Live, line};
 use crate::log_file::LogFile;
-use crate::session::Session;
+use crate::plan::Question;
+use crate::project::piece;
+use crate::session::{Session, Side};
 use crate::tool_tree::View;
 
 /// The directory `proc`: the clone file, and a directory for each call that
 /// is remembered.
 pub(crate) struct Proc {
     session: Arc<Session>,
+    side: Side,
     qid: Qid,
     files: [Arc<dyn Node>; 3],
 }
@@ -25,6 +28,7 @@ impl Proc {
         let calls = Arc::clone(&view.session);
         Self {
             session: Arc::clone(&view.session),
+            side: view.side,
             qid: Qid::directory(path),
             files: [
                 New::node(view, tree::NEW, path + 1),
@@ -49,17 +53,17 @@ impl Node for Proc {
             return Ok(Arc::clone(file));
         }
         let call = self.session.calls.get(name).ok_or(Refusal::not_found())?;
-        Ok(directory(&call))
+        Ok(directory(&call, self.side))
     }
 
     fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        let (session, files) = (Arc::clone(&self.session), self.files.clone());
+        let (session, files, side) = (Arc::clone(&self.session), self.files.clone(), self.side);
         Ok(Arc::new(Listing::new(move || {
             let calls = session.calls.all();
             files
                 .iter()
                 .map(|file| file.stat())
-                .chain(calls.iter().map(|call| directory(call).stat()))
+                .chain(calls.iter().map(|call| directory(call, side).stat()))
                 .collect()
         })))
     }
@@ -103,7 +107,7 @@ impl Node for New {
 }
 
 /// The directory of one call.
-fn directory(call: &Arc<Call>) -> Arc<dyn Node> {
+fn directory(call: &Arc<Call>, side: Side) -> Arc<dyn Node> {
     let at = call.path();
     let json = |name, path, show: fn(&Call) -> Vec<u8>| {
         let call = Arc::clone(call);
@@ -117,20 +121,20 @@ fn directory(call: &Arc<Call>) -> Arc<dyn Node> {
             kind,
         }) as Arc<dyn Node>
     };
-    Arc::new(Directory::new(
-        call.id().as_str(),
-        at,
-        vec![
-            json("call", at + 1, |call| line(call.spec())),
-            json(tree::CALL_STATUS, at + 2, |call| line(&status(call))),
-            other(tree::CTL, at + 3, 0o222, Kind::Ctl),
-            other(tree::STDIN, at + 4, 0o222, Kind::Stdin),
-            log("stdout", at + 5, Some(Stream::Stdout)),
-            log("stderr", at + 6, Some(Stream::Stderr)),
-            log("output", at + 7, None),
-            other(tree::WAIT, at + 8, 0o444, Kind::Wait),
-        ],
-    ))
+    let mut files = vec![
+        json("call", at + 1, |call| line(call.spec())),
+        json(tree::CALL_STATUS, at + 2, |call| line(&status(call))),
+        other(tree::CTL, at + 3, 0o222, Kind::Ctl),
+        other(tree::STDIN, at + 4, 0o222, Kind::Stdin),
+        log("stdout", at + 5, Some(Stream::Stdout)),
+        log("stderr", at + 6, Some(Stream::Stderr)),
+        log("output", at + 7, None),
+        other(tree::WAIT, at + 8, 0o444, Kind::Wait),
+    ];
+    if call.plan().asked.is_some() {
+        files.push(other(tree::ASK, at + 9, 0o644, Kind::Ask(side)));
+    }
+    Arc::new(Directory::new(call.id().as_str(), at, files))
 }
 
 /// The file `status` of a call.
@@ -159,6 +163,8 @@ enum Kind {
     Ctl,
     Stdin,
     Wait,
+    /// As one side sees it.
+    Ask(Side),
 }
 
 impl Node for Special {
@@ -170,7 +176,10 @@ impl Node for Special {
         self.stat.clone()
     }
 
-    fn open(&self, _mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
+    fn open(&self, mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
+        if let Kind::Ask(side) = self.kind {
+            side.may(mode)?;
+        }
         Ok(Arc::new(Opened {
             call: Arc::clone(&self.call),
             kind: self.kind,
@@ -185,16 +194,17 @@ struct Opened {
 
 impl File for Opened {
     fn read(self: Arc<Self>, offset: u64, count: u32) -> Answer<Bytes> {
-        if !matches!(self.kind, Kind::Wait) {
-            return answer(Err(Refusal::denied()));
-        }
         Box::pin(async move {
-            let mut phases = self.call.phases();
-            let _ = phases.wait_for(|_| self.call.is_finished()).await;
-            let text = self.call.result().map(line).unwrap_or_default();
-            let start = usize::try_from(offset).map_or(text.len(), |at| at.min(text.len()));
-            let end = start.saturating_add(count as usize).min(text.len());
-            Ok(Bytes::copy_from_slice(&text[start..end]))
+            let text = match self.kind {
+                Kind::Wait => {
+                    let mut phases = self.call.phases();
+                    let _ = phases.wait_for(|_| self.call.is_finished()).await;
+                    self.call.result().map(line)
+                }
+                Kind::Ask(_) => self.call.ask(),
+                Kind::Ctl | Kind::Stdin => return Err(Refusal::denied()),
+            };
+            Ok(piece(text.unwrap_or_default(), offset, count))
         })
     }
 
@@ -202,6 +212,7 @@ impl File for Opened {
         let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
         match self.kind {
             Kind::Wait => answer(Err(Refusal::denied())),
+            Kind::Ask(_) => answer(rule(&self.call, &data).map(|()| count)),
             Kind::Stdin if data.is_empty() => {
                 self.call.end_stdin();
                 answer(Ok(0))
@@ -212,6 +223,19 @@ impl File for Opened {
                 Ok(count)
             }),
         }
+    }
+}
+
+/// Takes the person's answer, which names the call and what they were shown.
+fn rule(call: &Call, ruling: &[u8]) -> Result<(), Refusal> {
+    let about = |asked: &Question| format!(" {} {}", call.id(), asked.digest);
+    let about = call.plan().asked.as_ref().map(about).unwrap_or_default();
+    match ruling.trim_ascii().strip_suffix(about.as_bytes()) {
+        Some(b"approve") => call.rule(true),
+        Some(b"deny") => call.rule(false),
+        _ => Err(Refusal::new(
+            "write approve ID DIGEST, or deny ID DIGEST, as they stand in ask",
+        )),
     }
 }
 

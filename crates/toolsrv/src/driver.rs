@@ -74,15 +74,30 @@ async fn left(call: &Call, gone: Option<&Notify>) {
 
 /// Returns when the tree has ended.
 async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&Notify>) {
-    let _turn = match call.plan().turn {
-        None => None,
-        Some(parallel) => tokio::select! {
-            biased;
-            () = call.asked_to_end() => return not_started(call),
-            () = left(call, gone) => return not_started(call),
-            turn = session.turns.take(parallel) => Some(turn),
-        },
+    let turn = async {
+        // A question keeps nobody waiting: the turn is asked for after it.
+        let approved = call.phase() != Phase::Asking || call.ruled().await;
+        match call.plan().turn {
+            Some(parallel) if approved => Some(session.turns.take(parallel).await),
+            _ => None,
+        }
     };
+    let _turn = tokio::select! {
+        biased;
+        () = call.asked_to_end() => return not_started(call),
+        () = left(call, gone) => return not_started(call),
+        turn = turn => turn,
+    };
+    if call.phase() == Phase::Denied {
+        let mut ended = call.ended();
+        ended.failure = Some(Failure {
+            kind: FailureKind::Denied,
+            message: "not started: it asked to run outside of the sandbox, and nobody approved"
+                .to_owned(),
+        });
+        ended.tree_ended = true;
+        return;
+    }
     call.begin();
     let limit = call.plan().timeout;
     let deadline = async move {
@@ -92,8 +107,19 @@ async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&N
         }
     };
     match work {
-        Work::Process(command) => {
-            match session.spawner.spawn(&command, call.has_stdin()).await {
+        Work::Process(mut command) => {
+            let policy = match call.is_let_out() {
+                true => session.outside().await,
+                false => Ok(command.policy),
+            };
+            let spawned = match policy {
+                Ok(policy) => {
+                    command.policy = policy;
+                    session.spawner.spawn(&command, call.has_stdin()).await
+                }
+                Err(error) => Err(error),
+            };
+            match spawned {
                 Ok(running) => call.attach(running),
                 Err(error) => {
                     let mut ended = call.ended();
@@ -115,6 +141,8 @@ async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&N
 
 /// The call has left the queue.
 fn not_started(call: &Call) {
+    // Nor is there anything to approve of any more.
+    let _ = call.rule(false);
     let mut ended = call.ended();
     ended.cancelled = true;
     ended.tree_ended = true;

@@ -60,8 +60,8 @@ impl Ground<'_> {
         policy: &Policy,
         spawner: &Spawner,
     ) -> Result<Result<Confinement, String>, Error> {
-        let enforcement = match ollie_sandbox::compile(policy, self.yolo) {
-            Ok(enforcement) => enforcement,
+        let (enforcement, mut report) = match ollie_sandbox::compile(policy, self.yolo) {
+            Ok(compiled) => compiled,
             Err(error) => return Ok(Err(Error::Policy(error).chain())),
         };
         let number = spawner
@@ -79,7 +79,6 @@ impl Ground<'_> {
                 Octets::from(entry)
             })
             .collect();
-        let mut report = enforcement.report().clone();
         report.env_withheld = withheld;
         Ok(Ok(Confinement {
             policy: number,

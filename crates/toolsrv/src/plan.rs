@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use ninep_rs::Refusal;
 use ollie_exec::Command;
-use ollie_protocol::{Octets, Parallel, Run, ShellArgs, ToolCall, limits};
+use ollie_protocol::{Asked, Enforced, Octets, Parallel, Run, ShellArgs, ToolCall, auth, limits};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::call_file::refused;
 use crate::native::Native;
@@ -36,6 +37,16 @@ pub(crate) struct Plan {
     /// Whether and how it waits for its turn.
     pub(crate) turn: Option<Parallel>,
     pub(crate) input: Input,
+    /// What the person is asked before it runs.
+    pub(crate) asked: Option<Question>,
+}
+
+/// What a person has to see of a call.
+pub(crate) struct Question {
+    /// An [`Asked`], JSON.
+    pub(crate) call: String,
+    /// SHA-256 of it.
+    pub(crate) digest: String,
 }
 
 /// Where standard input comes from.
@@ -85,13 +96,20 @@ impl Plan {
                 .or(tool.spec.timeout_s.map(Duration::from_secs)),
             turn: (call.queue && !background).then_some(tool.spec.parallel),
             input: Input::None,
+            asked: None,
         };
         let run = tool.spec.variants.get(variant).map(|it| &it.run);
         let Some(run) = run else {
             return Err(Refusal::new("the tool has no variants"));
         };
+        let shell = matches!(run, Run::Native(name) if name == "shell");
+        if call.bypass.is_some() && !shell {
+            return Err(Refusal::new(
+                "bypass: of all tools shell alone can ask to run outside of the sandbox",
+            ));
+        }
         if let Run::Native(name) = run {
-            if name == "shell" {
+            if shell {
                 return plan.shell(session, confinement, call, &args);
             }
             if call.stdin {
@@ -127,6 +145,7 @@ impl Plan {
             timeout: None,
             turn: None,
             input: Input::None,
+            asked: None,
         };
         let sandbox = session.sandbox().ok_or(Refusal::new("no policy yet"))?;
         plan.shell(session, sandbox.confinement()?, call, &call.args)
@@ -166,8 +185,50 @@ impl Plan {
             Some(text) => Input::Given(text.into()),
         };
         let env = environment(session, confinement, &self.cwd, call);
+        // Without a sandbox there is nothing to ask for.
+        if let Some(reason) = &call.bypass
+            && confinement.report.enforced != Enforced::None
+        {
+            self.asked = Some(self.ask(call, reason, &env)?);
+        }
         let command = self.command(confinement, env, call);
         Ok((self, Work::Process(command)))
+    }
+
+    /// What a person has to see of it.
+    fn ask(&self, call: &ToolCall, reason: &str, env: &[Octets]) -> Result<Question, Refusal> {
+        let stdin = match &self.input {
+            Input::None => None,
+            Input::Given(data) => Some(String::from_utf8_lossy(data).into_owned()),
+            Input::Client => {
+                return Err(Refusal::new(
+                    "bypass: give standard input in the argument stdin, so that the person sees it",
+                ));
+            }
+        };
+        let name = |entry: &Octets| {
+            let name = entry.as_bytes().split(|&byte| byte == b'=').next();
+            Octets::from(name.unwrap_or_default().to_vec())
+        };
+        let asked = Asked {
+            id: call.id.clone(),
+            reason: reason.to_owned(),
+            argv: self.argv.clone(),
+            cwd: self.cwd.clone(),
+            stdin,
+            env: env.iter().map(name).collect(),
+            set: call.env.keys().cloned().collect(),
+        };
+        // It has no map with keys that are not text, which is the one thing
+        // that cannot be written.
+        let call = serde_json::to_string(&asked).unwrap_or_default();
+        if call.len() > limits::ASK_MAX {
+            return Err(Refusal::new(
+                "bypass: over 32 KiB, which is more than a person would read: ask for less",
+            ));
+        }
+        let digest = auth::to_hex(&Sha256::digest(&call));
+        Ok(Question { call, digest })
     }
 
     fn command(

@@ -158,8 +158,18 @@ fn digest(text: Option<&str>) -> Option<[u8; 32]> {
 }
 
 /// A ruling from whom it is not asked.
-const NOT_YOURS: &str = "only the person's side decides about the project's policy file: open it \
-                         for reading, or authenticate with the owner's token";
+const NOT_YOURS: &str = "only the person's side decides: open it for reading, or authenticate with \
+                         the owner's token";
+
+impl Side {
+    /// Whether it may open a file in which the person decides something.
+    pub(crate) fn may(self, mode: OpenMode) -> Result<(), Refusal> {
+        match mode.writes() && self != Self::Person {
+            true => Err(Refusal::new(NOT_YOURS)),
+            false => Ok(()),
+        }
+    }
+}
 
 /// The file `project`: write a [`Ruling`] in one piece, read what became of it.
 /// It is the person's; agents only read it.
@@ -178,9 +188,7 @@ impl Node for ProjectNode {
     }
 
     fn open(&self, mode: OpenMode) -> Result<Arc<dyn File>, Refusal> {
-        if mode.writes() && self.side != Side::Person {
-            return Err(Refusal::new(NOT_YOURS));
-        }
+        self.side.may(mode)?;
         Ok(Arc::new(OpenProject(Arc::clone(&self.session))))
     }
 }

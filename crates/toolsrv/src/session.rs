@@ -1,5 +1,5 @@
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use ninep_rs::Refusal;
 use ollie_exec::Spawner;
 use ollie_protocol::auth::{AGENT, OWNER};
 use ollie_protocol::{Boot, Key, Octets, SandboxReport, VersionRecord, limits};
-use ollie_sandbox::Policy;
+use ollie_sandbox::{Enforcement, Policy};
 use tokio::sync::{Notify, SetOnce};
 
 use crate::Error;
@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) paths: AtomicU64,
     keys: Mutex<Keys>,
     sandbox: SetOnce<Arc<Sandbox>>,
+    /// See [`Session::outside`]; 0 before.
+    outside: AtomicU32,
     places: Places,
     yolo: bool,
     lease: Mutex<Option<Duration>>,
@@ -139,6 +141,7 @@ impl Session {
                 secret: Some(secret),
             }),
             sandbox: SetOnce::new(),
+            outside: AtomicU32::new(0),
             places,
             yolo: boot.yolo,
             lease: Mutex::new(None),
@@ -174,6 +177,18 @@ impl Session {
         // Whoever came first stays: a policy is frozen.
         let _ = self.sandbox.set(Arc::new(sandbox));
         Ok(())
+    }
+
+    /// The policy of calls that the person lets out of the sandbox: none. It
+    /// is there once it was needed; the first policy, number 0, is the
+    /// session's.
+    pub(crate) async fn outside(&self) -> Result<u32, ollie_exec::Error> {
+        let mut number = self.outside.load(Ordering::Relaxed);
+        if number == 0 {
+            number = self.spawner.add_policy(&Enforcement::nothing()).await?;
+            self.outside.store(number, Ordering::Relaxed);
+        }
+        Ok(number)
     }
 
     /// What every call is held to, once that is decided.

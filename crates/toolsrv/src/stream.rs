@@ -26,6 +26,7 @@ pub(crate) struct EventStream {
 struct Cursor {
     /// What is to be read before anything else.
     queue: VecDeque<Bytes>,
+    asked: bool,
     started: bool,
     ended: bool,
     /// Bytes of a character that is not complete yet, for each stream.
@@ -73,6 +74,13 @@ impl EventStream {
             }
             if cursor.ended {
                 return Some(Bytes::new());
+            }
+            if !cursor.asked {
+                cursor.asked = true;
+                if let Some(ask) = self.call.ask() {
+                    cursor.queue.push_back(ask.into());
+                    continue;
+                }
             }
             if phase <= Phase::Starting {
                 return None;

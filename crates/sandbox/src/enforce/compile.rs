@@ -8,7 +8,8 @@ use crate::seccomp::{Gated, Processor, Rules, filter};
 use crate::{Error, Policy};
 
 /// Compiles a policy for this kernel. Done once per session and policy; the
-/// result is applied to any number of calls.
+/// result is applied to any number of calls. With it comes what is in force,
+/// for every result; `denied` and `env_withheld` are filled in per call.
 ///
 /// `yolo` is the person's explicit choice to go without a sandbox: the
 /// result then enforces nothing, and its report says so.
@@ -19,11 +20,12 @@ use crate::{Error, Policy};
 /// single rights are missing; [`Error::Ruleset`] when the kernel refuses the
 /// ruleset; [`Error::Architecture`] on a processor without a system call
 /// table.
-pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
+pub fn compile(policy: &Policy, yolo: bool) -> Result<(Enforcement, SandboxReport), Error> {
     let abi = sys::landlock_abi();
     let mut report = SandboxReport {
         profile: policy.profile.clone(),
         enforced: Enforced::None,
+        approved: false,
         landlock_abi: abi.unwrap_or(0),
         degraded: Vec::new(),
         denied: Vec::new(),
@@ -37,7 +39,7 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
             "nothing is enforced: --yolo was given, the call can do all that its user can"
                 .to_owned(),
         );
-        return Ok(Enforcement::new(None, Plan::default(), report));
+        return Ok((Enforcement::nothing(), report));
     }
     let abi = abi.map_err(probe::refusal)?;
     let processor = Processor::current().ok_or(Error::Architecture)?;
@@ -74,7 +76,7 @@ pub fn compile(policy: &Policy, yolo: bool) -> Result<Enforcement, Error> {
         filter: filter(processor, rules),
         gate: (gated != Gated::Nothing).then(|| GateRules::new(policy)),
     };
-    Ok(Enforcement::new(Some(fd), plan, report))
+    Ok((Enforcement::new(Some(fd), plan), report))
 }
 
 fn limits(policy: &Policy) -> Vec<Limit> {

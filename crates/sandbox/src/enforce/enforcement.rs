@@ -1,7 +1,6 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ollie_protocol::SandboxReport;
 use serde::{Deserialize, Serialize};
 
 use super::gate::GateRules;
@@ -17,7 +16,6 @@ use crate::seccomp::Instruction;
 pub struct Enforcement {
     ruleset: Option<OwnedFd>,
     plan: Plan,
-    report: SandboxReport,
 }
 
 /// What `restrict_self` does, computed before any fork. The default is what
@@ -95,12 +93,15 @@ impl fmt::Display for Step {
 }
 
 impl Enforcement {
-    pub(crate) fn new(ruleset: Option<OwnedFd>, plan: Plan, report: SandboxReport) -> Self {
-        Self {
-            ruleset,
-            plan,
-            report,
-        }
+    pub(crate) fn new(ruleset: Option<OwnedFd>, plan: Plan) -> Self {
+        Self { ruleset, plan }
+    }
+
+    /// One that enforces nothing: for `--yolo`, and for a call that the person
+    /// lets out.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self::new(None, Plan::default())
     }
 
     /// Confines the calling thread, for good. For the child between fork and
@@ -143,13 +144,6 @@ impl Enforcement {
             (_, false) => Ok(()),
         }
         .map(|()| Entered { plan: &self.plan })
-    }
-
-    /// What is in force, for every result. `denied` and `env_withheld` are
-    /// filled in per call.
-    #[must_use]
-    pub fn report(&self) -> &SandboxReport {
-        &self.report
     }
 
     /// What whoever runs a call watches. Empty with `--yolo`.

@@ -1,20 +1,10 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use ollie_protocol::SandboxReport;
-use serde::{Deserialize, Serialize};
-
 use super::enforcement::{Enforcement, Plan};
 use crate::Error;
 
 /// The most instructions a filter may have, BPF_MAXINSNS.
 const MAX_INSTRUCTIONS: usize = 4096;
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Record {
-    plan: Plan,
-    report: SandboxReport,
-}
 
 impl Enforcement {
     /// The enforcement in two parts, to be sent to another process over a Unix
@@ -24,16 +14,7 @@ impl Enforcement {
     /// # Errors
     /// [`Error::Record`], which no enforcement made by this crate causes.
     pub fn parts(&self) -> Result<(Option<BorrowedFd<'_>>, Vec<u8>), Error> {
-        #[derive(Serialize)]
-        struct Borrowed<'a> {
-            plan: &'a Plan,
-            report: &'a SandboxReport,
-        }
-        let record = Borrowed {
-            plan: self.plan(),
-            report: self.report(),
-        };
-        let bytes = serde_json::to_vec(&record).map_err(Error::Record)?;
+        let bytes = serde_json::to_vec(self.plan()).map_err(Error::Record)?;
         Ok((self.ruleset(), bytes))
     }
 
@@ -43,14 +24,13 @@ impl Enforcement {
     /// [`Error::Record`], or [`Error::Parts`] when the two parts do not fit:
     /// a confined plan without a ruleset, or one without a filter.
     pub fn from_parts(ruleset: Option<OwnedFd>, bytes: &[u8]) -> Result<Self, Error> {
-        let record: Record = serde_json::from_slice(bytes).map_err(Error::Record)?;
-        let plan = record.plan;
+        let plan: Plan = serde_json::from_slice(bytes).map_err(Error::Record)?;
         if plan.confined && ruleset.is_none() {
             return Err(Error::Parts("it is confined and there is no ruleset"));
         }
         if plan.confined == plan.filter.is_empty() || plan.filter.len() > MAX_INSTRUCTIONS {
             return Err(Error::Parts("its filter has no possible length"));
         }
-        Ok(Self::new(ruleset, plan, record.report))
+        Ok(Self::new(ruleset, plan))
     }
 }

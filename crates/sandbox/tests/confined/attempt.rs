@@ -137,7 +137,7 @@ fn compile_without_landlock(errno: u32) -> i32 {
     let text = match policy {
         Ok(policy) if loaded == 0 => {
             let sure = ollie_sandbox::compile(&policy, false).map(|_| ());
-            let yolo = ollie_sandbox::compile(&policy, true).map(|e| e.report().enforced);
+            let yolo = ollie_sandbox::compile(&policy, true).map(|it| it.1.enforced);
             format!(
                 "{sure:?} {yolo:?} {}",
                 sure.as_ref()
@@ -170,6 +170,7 @@ fn plain_policy() -> Result<ollie_sandbox::Policy, ollie_sandbox::Error> {
 fn halves() -> i32 {
     let enforcement = plain_policy()
         .and_then(|policy| ollie_sandbox::compile(&policy, false))
+        .map(|it| it.0)
         .unwrap();
     let gate = enforcement.gate().unwrap();
     let gate = gate.as_ref().map(ollie_sandbox::Gate::child_end);

@@ -90,7 +90,11 @@ fn outside(world: &World) {
     }
     assert_eq!(server.visitors(), 0);
     // The proof that the server can be reached at all.
-    let yolo = Arc::new(compile(&world.policy(&Document::default()), true).unwrap());
+    let yolo = Arc::new(
+        compile(&world.policy(&Document::default()), true)
+            .unwrap()
+            .0,
+    );
     assert_eq!(
         world.attempt_under(&yolo, &["unix", "stream", server.at()]),
         "ok"
@@ -181,7 +185,11 @@ fn addressed(world: &World) {
     }
     assert!(server.recv(&mut [0; 8]).is_err());
     // The proof that the server can be reached at all.
-    let yolo = Arc::new(compile(&world.policy(&Document::default()), true).unwrap());
+    let yolo = Arc::new(
+        compile(&world.policy(&Document::default()), true)
+            .unwrap()
+            .0,
+    );
     assert_eq!(world.attempt_under(&yolo, &words), "ok");
     assert_eq!(server.recv(&mut [0; 8]).unwrap(), 5);
 }

@@ -93,7 +93,7 @@ fn own(world: &World) {
 
 fn strict(world: &World) {
     let policy = world.policy_of("strict", &Document::default());
-    let enforcement = Arc::new(compile(&policy, false).unwrap());
+    let enforcement = Arc::new(compile(&policy, false).unwrap().0);
     fs::write(world.project.join("m.c"), "int main(){return 0;}\n").unwrap();
     let script = "cc -o m m.c && ./m && echo x > /dev/null && cat file && ls | wc -l";
     let output = world.sh_under(&enforcement, script);

@@ -130,7 +130,7 @@ impl World {
     }
 
     pub(crate) fn enforcement(&self, extra: &Document) -> Arc<Enforcement> {
-        Arc::new(compile(&self.policy(extra), false).unwrap())
+        Arc::new(compile(&self.policy(extra), false).unwrap().0)
     }
 
     /// Runs a shell script in the project, under the default profile.
@@ -176,7 +176,7 @@ impl World {
                 identity: None,
             })
             .unwrap();
-        let enforcement = Arc::new(compile(&policy, false).unwrap());
+        let enforcement = Arc::new(compile(&policy, false).unwrap().0);
         let (environment, _) = policy.environment(std::env::vars_os());
         let mut command = self.command(Path::new("/bin/sh"), &["-c", script]);
         command.env_clear().envs(environment);

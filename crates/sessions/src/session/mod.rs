@@ -1,5 +1,6 @@
 //! One session: its settings, its agent, its hands, its logs.
 
+mod asks;
 mod orders;
 mod shown;
 mod told;
@@ -33,6 +34,8 @@ pub struct Session {
     /// it.
     doing: Mutex<State>,
     known: Arc<Mutex<Known>>,
+    /// What the person is asked.
+    asks: Mutex<asks::Asks>,
     /// The agent, once there was something for it to do.
     agent: Mutex<Option<Handle>>,
     /// Its directory, from the first change on until its end.
@@ -94,6 +97,7 @@ impl Session {
                 states: States::default(),
                 doing: Mutex::default(),
                 known,
+                asks: Mutex::default(),
                 agent: Mutex::default(),
                 held: Mutex::default(),
             }
@@ -144,7 +148,7 @@ impl Session {
         let backend = told::blocking(|| (self.house.open_backend)(&name))?;
         let persona = self.persona()?;
         let config = self.config(&persona)?;
-        let hands = SessionHands::new(Arc::clone(&self.link), self.house.policy());
+        let hands = SessionHands::new(self, self.house.policy());
         let hands = Arc::new(hands);
         let hands = Arc::new(SkilledHands::new(hands, persona.into_skills()));
         let me = Arc::downgrade(self);
@@ -280,7 +284,7 @@ impl Session {
         &self.events
     }
 
-    pub(crate) fn link(&self) -> &Link {
+    pub(crate) fn link(&self) -> &Arc<Link> {
         &self.link
     }
 }

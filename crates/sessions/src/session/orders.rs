@@ -8,7 +8,8 @@ use crate::{Error, Settings};
 
 /// What the words of `ctl` are, for whoever writes another.
 const WORDS: &str = "stop, kill, resume, save, compact, clear, connect, reconnect, model M, \
-                     backend B, agent A, rename NAME, trust SHA256";
+                     backend B, agent A, rename NAME, trust SHA256, \
+                     approve ID, deny ID";
 
 /// What is asked of a session. Each is checked before it is accepted.
 impl Session {
@@ -50,6 +51,9 @@ impl Session {
             }
             ("trust", digest) if !digest.is_empty() => {
                 self.configure(Key::Trust, digest)?;
+            }
+            ("approve" | "deny", id) if !id.is_empty() => {
+                self.answer(id, word == "approve").await?;
             }
             _ => {
                 return Err(Error::Setting(format!(

@@ -151,7 +151,7 @@ impl Session {
 }
 
 /// A JSON record a line.
-fn lines<T: Serialize>(records: impl IntoIterator<Item = T>) -> Vec<u8> {
+pub(super) fn lines<T: Serialize>(records: impl IntoIterator<Item = T>) -> Vec<u8> {
     let mut lines = Vec::new();
     for record in records {
         lines.extend(serde_json::to_vec(&record).unwrap_or_default());

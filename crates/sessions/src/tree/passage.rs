@@ -35,6 +35,7 @@ const PROC: Shape = Shape {
         ("stderr", 0o444),
         ("output", 0o444),
         (tree::WAIT, 0o444),
+        (tree::ASK, 0o644),
     ],
 };
 

@@ -104,6 +104,7 @@ impl SessionDirectory {
                 let session = Arc::clone(&models);
                 Box::pin(async move { session.models().await.map_err(refused) })
             }),
+            text("asks", 16, |session| Ok(session.asks())),
             text("env", 14, Session::env),
             text("remote", 15, Session::remote),
             Passage::to_tools(session),

@@ -15,6 +15,7 @@ pub(super) fn standing(call: &Call) -> String {
     let status = call.status();
     let span = spell(call.duration());
     match (status.state, call.result()) {
+        (CallState::Asking, _) => "waits for the person's approval".to_owned(),
         (CallState::Queued, _) => "waits for its turn".to_owned(),
         (CallState::Starting, _) => "is being started".to_owned(),
         (CallState::Running, _) => {

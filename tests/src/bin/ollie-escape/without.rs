@@ -46,7 +46,7 @@ pub(crate) fn run(words: &[&str]) -> Result<i32, Box<dyn Error>> {
         env: &|name| std::env::var_os(name),
         identity: Some(&identity),
     })?;
-    let enforcement = weakened(&compile(&policy, false)?, parts)?;
+    let enforcement = weakened(&compile(&policy, false)?.0, parts)?;
     let mut child = Command::new(program);
     child.args(arguments).env_clear();
     if parts.contains(&"environment") {
@@ -85,7 +85,7 @@ fn weakened(whole: &Enforcement, parts: &[&str]) -> Result<Enforcement, Box<dyn 
     let (ruleset, record) = whole.parts()?;
     let mut ruleset = ruleset.map(|fd| fd.try_clone_to_owned()).transpose()?;
     let mut record: Value = serde_json::from_slice(&record)?;
-    let plan = &mut record["plan"];
+    let plan = &mut record;
     if parts.contains(&"landlock") {
         ruleset = Some(everything_allowed()?);
         // It must not come back by the outer domain.

@@ -340,6 +340,7 @@ impl World {
             | Event::Info { .. }
             | Event::Error { .. }
             | Event::Reasoning { .. } => {}
+            Event::Ask { .. } | Event::Ruling { .. } => panic!("the loop asks nobody"),
         }
         Ok(())
     }
