@@ -139,14 +139,19 @@ fn gzip(contents: &[u8]) -> io::Result<Vec<u8>> {
 /// For busybox as well, which as Debian builds it has no filter for machine
 /// code. And CRC32, which every xz knows.
 fn xz(contents: &[u8]) -> io::Result<Vec<u8>> {
-    encode(contents, Stream::new_easy_encoder(PRESET, Check::Crc32)?)
+    let mut filters = Filters::new();
+    filters.lzma2(&options()?);
+    encode(
+        contents,
+        Stream::new_stream_encoder(&filters, Check::Crc32)?,
+    )
 }
 
 /// Two halves with their sizes in front, which is what xz needs to know to
 /// unpack both at once.
 fn xz_utils(contents: &[u8]) -> io::Result<Vec<u8>> {
     let half = contents.len().div_ceil(2).max(1);
-    let mut options = LzmaOptions::new_preset(PRESET)?;
+    let mut options = options()?;
     // The host needs this much memory for each, and more would not help.
     let most = half
         .next_power_of_two()
@@ -161,6 +166,14 @@ fn xz_utils(contents: &[u8]) -> io::Result<Vec<u8>> {
         .check(Check::Crc32)
         .encoder()?;
     encode(contents, stream)
+}
+
+/// One bit more of what goes before a byte than the preset has, which machine
+/// code is 0.2 % smaller with.
+fn options() -> io::Result<LzmaOptions> {
+    let mut options = LzmaOptions::new_preset(PRESET)?;
+    options.literal_context_bits(4);
+    Ok(options)
 }
 
 fn encode(contents: &[u8], stream: Stream) -> io::Result<Vec<u8>> {
