@@ -225,6 +225,8 @@ fn every_umask() {
         assert!(installed.starts_with(devbox.home()), "umask {umask}");
         let mode = installed.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o500, "umask {umask}");
+        // Tools have the user's own.
+        assert_eq!(devbox.shell("umask").run().ok(), format!("0{umask}\n"));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Ordinary work goes on inside the sandbox.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use ollie_tests::{User, World, gap};
 
 #[test]
@@ -90,4 +92,27 @@ fn a_loopback_server_and_its_client_talk() {
         .ollie(["exec", "--", "/usr/bin/perl", "-e", code])
         .run();
     assert_eq!(end.ok(), "over tcp\nover unix\n");
+}
+
+/// umask(2) is the user's, as it would be without a sandbox.
+#[test]
+fn what_is_made_has_the_modes_that_the_users_umask_leaves() {
+    let world = World::ordinary();
+    for (umask, file, directory) in [("002", 0o664, 0o775), ("027", 0o640, 0o750)] {
+        let code = format!("umask {umask}; exec \"$@\"");
+        let olliesrv = world.base().join("bin/olliesrv");
+        let made = format!("echo > file{umask}; mkdir directory{umask}");
+        let _ = world
+            .command("sh")
+            .args(["-c", &code, "sh"])
+            .args([olliesrv.as_os_str()])
+            .args(["exec", "--", "sh", "-c", &made])
+            .run()
+            .ok();
+        for (name, expected) in [("file", file), ("directory", directory)] {
+            let path = world.project().join(format!("{name}{umask}"));
+            let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, expected, "{}: {mode:o}", path.display());
+        }
+    }
 }

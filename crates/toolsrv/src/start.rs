@@ -39,14 +39,20 @@ pub fn start(variables: Vec<(OsString, OsString)>, lasting: bool) -> Result<(), 
     // Keys will be in memory: no core dump, no ptrace by others (prctl(2)).
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(Error::system("become undumpable"))?;
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    // What toolsrv makes is for nobody else; what tools make is as the user
+    // has it.
+    let private = rustix::fs::Mode::from_raw_mode(0o077);
+    let users = rustix::process::umask(private);
     let environment = Environment::new(variables);
     let places = Places::make(&|name| environment.var(name), lasting)?;
     // Between bind(2) and listen(2) a connection is refused as if nobody lived
     // here; this says to another session's sweep that somebody does.
     let _alive = Holder::User.lock(&places.run);
     let litter = Litter::new(vec![places.run.clone(), places.tmp.clone()]);
-    let companion = match Companion::fork(&litter) {
+    rustix::process::umask(users);
+    let forked = Companion::fork(&litter);
+    rustix::process::umask(private);
+    let companion = match forked {
         Ok(companion) => companion,
         Err(error) => {
             let _ = litter.remove();

@@ -197,7 +197,7 @@ impl Machine {
                 Status::Done(_) => continue,
                 Status::Waiting => {
                     self.tell_call(slot);
-                    "Not made: the person stopped the turn before.".to_owned()
+                    "Not made: the turn was stopped before.".to_owned()
                 }
                 Status::Running if slot.tail.is_empty() => STOPPED.to_owned(),
                 Status::Running => {
@@ -274,7 +274,7 @@ impl Machine {
     }
 }
 
-const STOPPED: &str = "The person stopped this call before it ended; what it had done by then is \
+const STOPPED: &str = "This call was stopped before it ended; what it had done by then is \
                        not known.";
 
 /// Counts output, and returns what of it is told.

@@ -154,7 +154,7 @@ impl Machine {
             Phase::SummaryAgain(_) => self.info(COMPACTION_STOPPED),
             Phase::Reply { draft, .. } => {
                 self.count_usage(&draft);
-                self.keep_partial(draft, "The person stopped this reply here.");
+                self.keep_partial(draft, "This reply was stopped here.");
             }
             Phase::Calls(batch) => self.keep_stopped(*batch),
             Phase::Hook(_) | Phase::Tools | Phase::ReplyAgain { .. } => {}

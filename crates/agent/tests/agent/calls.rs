@@ -232,9 +232,9 @@ async fn a_stop_keeps_what_is_finished() {
     );
     let history = world.history();
     assert_eq!(history[1], r#"look -> result of look {"s":1}"#);
-    assert!(history[2].starts_with("look -> !The person stopped this call"));
+    assert!(history[2].starts_with("look -> !This call was stopped"));
     assert!(history[2].ends_with("<look>"), "its output until then");
-    assert!(history[3].starts_with("touch -> !Not made: the person stopped"));
+    assert!(history[3].starts_with("touch -> !Not made: the turn was stopped"));
     assert_eq!(history[4..], ["user: next", "reply: after"]);
     // Every call that is told has its result.
     let count = |wanted: fn(&Event) -> bool| world.events.iter().filter(|it| wanted(it)).count();
@@ -269,7 +269,7 @@ async fn a_stop_keeps_the_text_so_far() {
         [
             "user: count",
             "reply: One, two",
-            "note: The person stopped this reply here."
+            "note: This reply was stopped here."
         ]
     );
     assert_eq!(world.saved.history, world.agent.history());
