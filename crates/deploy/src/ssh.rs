@@ -180,7 +180,7 @@ impl Said {
 /// Reads on for as long as ssh lives, because it would wait for a reader.
 async fn keep_last(stderr: Option<ChildStderr>, kept: Arc<Mutex<Vec<u8>>>) {
     let Some(mut stderr) = stderr else { return };
-    let mut buffer = [0; 1024];
+    let mut buffer = [0; SAID_MAX];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&buffer[..read]);

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use ollie_client::{Call, CallEvent};
 use ollie_protocol::{Event, EventFormat, Octets, ShellArgs, Stream, ToolCall, ToolResult};
 
+use tokio::time::Instant;
+
 use crate::error::Error;
 use crate::explain::explain;
 use crate::options::{ExecOptions, RunOptions};
@@ -19,6 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What toolsrv did that it must not.
 const NO_RESULT: &str = "the call ended without a result";
+const ENDLESS: &str = "the time of the call is up, and it goes on";
+
+/// How long after its time a call may go on by itself: its tree is ended, and
+/// that it has ended is on its way.
+const LATE: Duration = Duration::from_secs(15);
+/// Bytes of output that may come then. More than pipes and connections hold,
+/// for a reader of ours may be slow; a host that never ends is found by it.
+const EXCESS_MOST: usize = 16 * 1024 * 1024;
+/// What an event without output counts.
+const EVENT: usize = 256;
 
 /// Runs a command; the status to exit with.
 pub(crate) async fn run(options: &ExecOptions) -> Result<u8, Error> {
@@ -167,6 +179,11 @@ async fn follow(
     let mut given_up = false;
     let mut deadline = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut silence = std::pin::pin!(server.silence());
+    let late = options
+        .run
+        .timeout
+        .and_then(|time| Instant::now().checked_add(time + LATE));
+    let mut excess = 0;
     let result = loop {
         tokio::select! {
             error = &mut silence => return Err(error),
@@ -176,6 +193,12 @@ async fn follow(
             event = running.next(), if waiting.is_none() => match event? {
                 Some(event) => {
                     let (chunk, result) = shown(event, options.json);
+                    if late.is_some_and(|late| Instant::now() > late) {
+                        excess += EVENT + chunk.as_ref().map_or(0, |(_, bytes)| bytes.len());
+                        if excess > EXCESS_MOST {
+                            return Err(Error::Toolsrv(ollie_client::Error::Protocol(ENDLESS)));
+                        }
+                    }
                     waiting = chunk.filter(|_| !discarding);
                     if let Some(result) = result {
                         break result;
@@ -188,7 +211,10 @@ async fn follow(
                 end.get_or_insert(End::Wish(wish));
                 let word = word_of(wish, again);
                 asking.spawn(server.conn.control(running.id().as_str(), word));
-                deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
+                // Who is impatient does not wait longer for it.
+                if !again {
+                    deadline.as_mut().reset(Instant::now() + PATIENCE);
+                }
             }
             () = &mut deadline => {
                 // Nor is the end waited for behind output that nobody reads.
@@ -199,7 +225,7 @@ async fn follow(
                 }
                 given_up = true;
                 asking.spawn(server.conn.control(running.id().as_str(), "kill"));
-                deadline.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
+                deadline.as_mut().reset(Instant::now() + PATIENCE);
             }
             () = broken.notified(), if end.is_none() => {
                 end = Some(End::BrokenPipe);

@@ -41,7 +41,7 @@ pub(crate) async fn run(options: &ExecOptions, time: Duration) -> Result<u8, Err
     if let Leased::Refused(reason) = kept.leased() {
         let error = Error::NoLease(printable(reason));
         drop(kept);
-        lasting.keeper.end().await;
+        end(lasting, &mut signals).await;
         return Err(error);
     }
     if options.json
@@ -49,12 +49,20 @@ pub(crate) async fn run(options: &ExecOptions, time: Duration) -> Result<u8, Err
     {
         output::print(&format!("{}\n", crate::arrival::record(arrival)))?;
     }
-    let begun = kept.conn().start(&call).await;
+    let begun = tokio::select! {
+        begun = kept.conn().start(&call) => begun,
+        // The way is lost, then, although nobody has said so.
+        _ = kept.silence() => Ok(()),
+        wish = signals.next() => {
+            come_back(lasting.keeper.session(), "whether the command was started is not known");
+            return Ok(exec::status_of(wish));
+        }
+    };
     if let Err(error) = begun
         && !matches!(error, ollie_client::Error::Lost(_))
     {
         drop(kept);
-        lasting.keeper.end().await;
+        end(lasting, &mut signals).await;
         return Err(error.into());
     }
     // Where the way was lost, the session itself tells what became of the call.
@@ -108,13 +116,20 @@ pub(crate) async fn reattach(options: &ReattachOptions) -> Result<u8, Error> {
         }
     };
     let again = kept.process().is_again();
-    let calls = kept.conn().calls().await?;
+    let calls = tokio::select! {
+        calls = kept.conn().calls() => calls?,
+        quiet = kept.silence() => return Err(Error::Silent { seconds: quiet.as_secs() }),
+        wish = signals.next() => {
+            come_back(name, "the session has not answered yet");
+            return Ok(exec::status_of(wish));
+        }
+    };
     drop(kept);
     let call = calls.into_iter().rfind(|call| call.background);
     match call.filter(|_| again && !options.end) {
         Some(call) => finish(lasting, &call.id, options.json, &verbose, &mut signals).await,
         None => {
-            let gone = lasting.keeper.end().await;
+            let gone = end(lasting, &mut signals).await;
             match (again, options.end) {
                 (true, true) if gone => Ok(0),
                 (true, true) => Ok(exit::UNHEALTHY),
@@ -141,7 +156,7 @@ async fn finish(
             // What is lost for good needs no key any more, and what never began
             // needs no session.
             if let Error::Deploy(Deploy::Unknown(_) | Deploy::NeverStarted) = &error {
-                lasting.keeper.end().await;
+                end(lasting, signals).await;
             }
             return Err(error);
         }
@@ -150,7 +165,7 @@ async fn finish(
     if let Ok(Ok(kept)) = tokio::time::timeout(PATIENCE, lasting.keeper.get(&|_| ())).await {
         crate::turned_away::tell(kept.conn()).await;
     }
-    let gone = lasting.keeper.end().await;
+    let gone = end(lasting, signals).await;
     verbose.step(if gone {
         "toolsrv is gone"
     } else {
@@ -163,6 +178,15 @@ async fn finish(
         Some(wish) => exec::status_of(wish),
         None => exit::of_result(&result),
     })
+}
+
+/// Ends the session, and says whether it is gone. Whoever does not want to wait
+/// for that may leave: toolsrv was told.
+async fn end(lasting: Lasting, signals: &mut Signals) -> bool {
+    tokio::select! {
+        gone = lasting.keeper.end() => gone,
+        _ = signals.next() => false,
+    }
 }
 
 /// Why a call is not followed any more.
