@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use ninep_rs::{Fid, Tag, Tmessage};
+use ninep_rs::{Fid, Rmessage, Tag, Tmessage};
 use ollie_tests::{Dice, Peer, Toolsrv, flush, read, shell_call, workspace, write};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -167,4 +167,47 @@ async fn memory(conn: &ollie_client::ToolsrvConn) -> u64 {
     let status = conn.read_file("status").await.expect("it can be read");
     let status: serde_json::Value = serde_json::from_slice(&status).expect("it is JSON");
     status["rss"].as_u64().expect("it is a number")
+}
+
+/// What begins and is not completed has a limit for all of it together, and is
+/// given back.
+#[tokio::test]
+async fn unfinished_calls_and_definitions_do_not_fill_the_memory() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let before = memory(&conn).await;
+    let mut peer = Peer::attached(&toolsrv).await;
+    let piece = [b'a'; 500_000];
+    let (mut taken, mut refused) = (0_usize, 0);
+    for fid in 100..140 {
+        let path = ["proc/new", "tools/define"][fid as usize % 2];
+        peer.open(fid, path, 2).await;
+        for piece in [
+            &b"{\"id\":\""[..],
+            &piece,
+            &piece,
+            &piece,
+            &piece,
+            &piece,
+            &piece,
+        ] {
+            peer.send(&[(7, write(fid, piece))]).await;
+            match peer.next().await.1 {
+                Rmessage::Write { .. } => taken += piece.len(),
+                _ => refused += 1,
+            }
+        }
+    }
+    // 120 MB were offered; what the page says is 32 MiB.
+    assert!(taken <= 32 << 20 && taken > 24 << 20, "{taken}");
+    assert!(refused > 0);
+    let grown = memory(&conn).await.saturating_sub(before);
+    assert!(grown < 80 << 20, "{grown}");
+    drop(peer);
+    // Their files are closed: another one has room.
+    let mut peer = Peer::attached(&toolsrv).await;
+    peer.open(100, "proc/new", 2).await;
+    let _ = peer.ask(write(100, b"{\"id\":\"")).await;
+    let _ = peer.ask(write(100, &piece)).await;
 }

@@ -10,6 +10,7 @@ use crate::driver;
 use crate::plan::Plan;
 use crate::stream::EventStream;
 use crate::tool_tree::View;
+use crate::unfinished::Unfinished;
 
 /// The open half of `proc/new` and of `proc/new.bg`: takes a tool call, then
 /// standard input. From the first come events, and dropping it cancels the
@@ -27,7 +28,7 @@ pub(crate) struct CallFile {
 
 enum State {
     /// A call that is not complete yet.
-    Collecting(CallReader),
+    Collecting(CallReader, Unfinished),
     /// A write is starting the call.
     Starting,
     /// The call runs, or ran.
@@ -56,7 +57,10 @@ impl CallFile {
         Arc::new(Self {
             view: view.clone(),
             background,
-            state: Mutex::new(State::Collecting(CallReader::default())),
+            state: Mutex::new(State::Collecting(
+                CallReader::default(),
+                Unfinished::default(),
+            )),
             ready: watch::Sender::new(false),
         })
     }
@@ -91,17 +95,17 @@ impl CallFile {
     /// `data` belong to it.
     fn collect(&self, data: &[u8]) -> Result<Option<(ToolCall, u32)>, Refusal> {
         let mut state = self.state();
-        let State::Collecting(reader) = &mut *state else {
+        let State::Collecting(reader, room) = &mut *state else {
             return Err(Refusal::new("the call is being started"));
         };
-        match reader.push(data) {
+        let added = room.add(data.len());
+        match added.and_then(|()| reader.push(data).map_err(|error| refused(&error))) {
             Ok(None) => Ok(None),
             Ok(Some((call, taken))) => {
                 *state = State::Starting;
                 Ok(Some((call, u32::try_from(taken).unwrap_or(u32::MAX))))
             }
-            Err(error) => {
-                let refusal = refused(&error);
+            Err(refusal) => {
                 *state = State::Refused(refusal.clone());
                 drop(state);
                 self.ready.send_replace(true);
@@ -143,7 +147,7 @@ impl CallFile {
         match &*self.state() {
             State::Begun(begun) => Ok(Some(begun.clone())),
             State::Refused(refusal) => Err(refusal.clone()),
-            State::Collecting(_) | State::Starting => Ok(None),
+            State::Collecting(..) | State::Starting => Ok(None),
         }
     }
 

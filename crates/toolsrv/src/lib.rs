@@ -63,6 +63,7 @@ mod tool;
 mod tool_tree;
 mod tree;
 mod turns;
+mod unfinished;
 mod used_ids;
 mod variants;
 mod why;

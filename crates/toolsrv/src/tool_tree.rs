@@ -9,6 +9,7 @@ use crate::call_file::refused;
 use crate::live::{Live, line};
 use crate::session::{Session, Side};
 use crate::tool::Tool;
+use crate::unfinished::Unfinished;
 
 /// The directory `tools`, as one agent sees it.
 pub(crate) struct Tools {
@@ -127,10 +128,10 @@ impl Node for Special {
             Kind::Ctl => Arc::new(Ctl(view)),
             Kind::Define => Arc::new(Define {
                 view,
-                state: Mutex::new(State::Reading(ValueReader::new(
-                    "definition",
-                    limits::DEFINITION_MAX,
-                ))),
+                state: Mutex::new(State::Reading(
+                    ValueReader::new("definition", limits::DEFINITION_MAX),
+                    Unfinished::default(),
+                )),
                 ready: watch::Sender::new(false),
             }),
             Kind::Index => Arc::new(Found {
@@ -237,7 +238,7 @@ struct Define {
 }
 
 enum State {
-    Reading(ValueReader),
+    Reading(ValueReader, Unfinished),
     Answered(Bytes),
     Refused(Refusal),
 }
@@ -245,8 +246,8 @@ enum State {
 impl Define {
     fn take(&self, data: &[u8]) -> Result<(), Refusal> {
         let mut state = self.state();
-        let reader = match &mut *state {
-            State::Reading(reader) => reader,
+        let (reader, room) = match &mut *state {
+            State::Reading(reader, room) => (reader, room),
             State::Answered(_) if data.iter().all(u8::is_ascii_whitespace) => return Ok(()),
             State::Answered(_) => {
                 return Err(Refusal::new("one definition for each open of this file"));
@@ -254,6 +255,7 @@ impl Define {
             State::Refused(refusal) => return Err(refusal.clone()),
         };
         let taken = (|| {
+            room.add(data.len())?;
             let Some(end) = reader.push(data).map_err(|error| refused(&error))? else {
                 return Ok(None);
             };
@@ -292,7 +294,7 @@ impl File for Define {
             match &*self.state() {
                 State::Answered(text) => Ok(part(text, offset, count)),
                 State::Refused(refusal) => Err(refusal.clone()),
-                State::Reading(_) => Ok(Bytes::new()),
+                State::Reading(..) => Ok(Bytes::new()),
             }
         })
     }
