@@ -1,75 +1,14 @@
 //! `olliesrv chat` as a person at a terminal has it.
-#![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
 use ollie_tests::{World, gap};
 use serde_json::{Value, json};
-
-/// A terminal (pty(7)) and somebody at it: awaits texts, types, reads what
-/// stands there; `leave` is typed until it ends. Each step has twenty seconds. Prints everything that was
-/// shown, and the status, as JSON.
-const PERSON: &str = r#"
-import json, os, pty, select, signal, sys, time
-
-steps, command = json.loads(sys.argv[1]), sys.argv[2:]
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(command[0], command)
-shown, looked, ended = b'', 0, False
-
-def more(deadline):
-    global shown, ended
-    wait = deadline - time.monotonic()
-    if wait <= 0 or not select.select([terminal], [], [], wait)[0]:
-        return False
-    try:
-        piece = os.read(terminal, 65536)
-    except OSError:  # EIO: nobody has the other end any more
-        piece = b''
-    shown += piece
-    ended = not piece
-    return bool(piece)
-
-def finish(problem, status=None):
-    print(json.dumps({'shown': shown.decode(errors='replace'), 'problem': problem, 'status': status}))
-    sys.exit()
-
-for kind, text in steps:
-    deadline = time.monotonic() + 20
-    if kind == 'type':
-        os.write(terminal, text.encode())
-    while kind == 'await' and text.encode() not in shown[looked:]:
-        if not more(deadline):
-            os.kill(pid, signal.SIGKILL)
-            finish(f'{text!r} did not come')
-    if kind == 'await':
-        looked = shown.index(text.encode(), looked) + len(text.encode())
-deadline = time.monotonic() + 20
-while not ended and time.monotonic() < deadline:
-    if not more(time.monotonic() + 0.5) and not ended and steps[-1][0] == 'leave':
-        os.write(terminal, steps[-1][1].encode())
-if not ended:
-    os.kill(pid, signal.SIGKILL)
-    finish('it does not end')
-finish(None, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"#;
 
 /// What was shown, and the status in the end.
 #[track_caller]
 fn at_a_terminal(world: &World, model: &str, steps: &[(&str, &str)]) -> (String, i64) {
     let model = world.write("home/model.jsonl", model);
-    let end = world
-        .command("python3")
-        .args(["-c", PERSON, &json!(steps).to_string()])
-        .arg(world.base().join("bin/olliesrv"))
-        .args(["chat", "--backend"])
-        .arg(format!("replay:{}", model.display()))
-        .env("TERM", "xterm")
-        .limit(std::time::Duration::from_secs(120))
-        .run();
-    let said: Value = serde_json::from_str(&end.ok()).unwrap();
-    let shown = said["shown"].as_str().unwrap().to_owned();
-    assert_eq!(said["problem"], Value::Null, "{shown}");
-    (shown, said["status"].as_i64().unwrap())
+    let backend = format!("replay:{}", model.display());
+    ollie_tests::at_a_terminal(world, &["chat", "--backend", &backend], None, steps)
 }
 
 fn world(what: &str) -> Option<World> {
@@ -355,4 +294,71 @@ fn ctrl_c_at_a_question_stops_the_turn() {
     // As of any turn that was stopped.
     assert_eq!(status, 130, "{shown}");
     assert!(!file.exists(), "{shown}");
+}
+
+#[test]
+fn a_session_that_is_not_there_is_told_with_those_that_are() {
+    let Some(world) = world("--session of none") else {
+        return;
+    };
+    let unknown = ["chat", "--session", "nosuch"];
+    let none = world.ollie(unknown).run().has_status(208);
+    let _ = none.says(&["there is no session \"nosuch\"; there is none"]);
+    let said = "{\"text\":\"All done.\"}\n{\"stop\":\"end\"}\n";
+    let begun = [
+        &[("await", "> "), ("type", "/rename one\r"), ("await", "> ")][..],
+        &[("type", "go\r")],
+        &DONE,
+    ];
+    let (shown, _) = at_a_terminal(&world, said, &begun.concat());
+    let one = world.ollie(unknown).run().has_status(208);
+    let _ = one.says(&["there is no session \"nosuch\"; there is one"]);
+    assert!(shown.contains("--session one"), "{shown}");
+}
+
+#[test]
+fn a_renamed_session_goes_on() {
+    let Some(world) = world("/rename") else {
+        return;
+    };
+    let model = r#"{"text":"All done."}
+{"stop":"end"}
+"#;
+    let steps = [
+        &[
+            ("await", "> "),
+            ("type", "/rename other\r"),
+            ("await", "> "),
+            ("type", "go\r"),
+        ][..],
+        &DONE,
+    ]
+    .concat();
+    let (shown, status) = at_a_terminal(&world, model, &steps);
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("chat --session other\r\n"), "{shown}");
+}
+
+#[test]
+fn a_line_that_is_no_text_is_refused_and_the_chat_goes_on() {
+    let Some(world) = world("bytes that are not UTF-8") else {
+        return;
+    };
+    let model = r#"{"text":"All done."}
+{"stop":"end"}
+"#;
+    let steps = [
+        &[
+            ("await", "> "),
+            ("type bytes", "63 61 66 e9 21 0d"),
+            ("await", "not UTF-8"),
+            ("await", "> "),
+            ("type", "go\r"),
+        ][..],
+        &DONE,
+    ]
+    .concat();
+    let (shown, status) = at_a_terminal(&world, model, &steps);
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("chat --session"), "{shown}");
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use ollie_tests::{Devbox, World, gap};
+use ollie_tests::{Devbox, World, at_a_terminal, gap};
 
 /// Gives the client's key a passphrase.
 fn lock(devbox: &Devbox<'_>) {
@@ -16,30 +16,53 @@ fn lock(devbox: &Devbox<'_>) {
     assert!(locked.success());
 }
 
-/// `olliesrv exec` on a terminal of its own, which script(1) makes; what is
-/// typed is its standard input.
-fn on_a_terminal(devbox: &Devbox<'_>, typed: &str) -> ollie_tests::Finished {
-    let command = format!(
-        "OLLIE_SSH={} {}/bin/olliesrv exec -n {} -- echo in",
-        devbox.ssh().display(),
-        devbox.world().base().display(),
-        devbox.target()
-    );
-    devbox
-        .world()
-        .command("/usr/bin/script")
-        .args(["-qefc", &command, "/dev/null"])
-        .stdin(typed)
-        .run()
+/// `olliesrv exec` on a terminal of its own.
+#[track_caller]
+fn exec(devbox: &Devbox<'_>, steps: &[(&str, &str)]) -> (String, i64) {
+    let target = devbox.target();
+    let arguments = ["exec", "-n", &target, "--", "echo", "in"];
+    at_a_terminal(devbox.world(), &arguments, Some(&devbox.ssh()), steps)
+}
+
+/// What the model says to whatever it is told.
+const MODEL: &str = r#"{"text":"First answer."}
+{"stop":"end"}
+{"text":"Second answer."}
+{"stop":"end"}
+"#;
+
+/// `olliesrv chat`, with its own sessions, whose tools run there.
+#[track_caller]
+fn chat(devbox: &Devbox<'_>, steps: &[(&str, &str)]) -> (String, i64) {
+    let model = devbox.world().write("home/model.jsonl", MODEL);
+    let (target, backend) = (devbox.target(), format!("replay:{}", model.display()));
+    let arguments = ["chat", "--backend", &backend, "--remote", &target];
+    at_a_terminal(devbox.world(), &arguments, Some(&devbox.ssh()), steps)
+}
+
+/// Everything that the sessions of this world have on the disk.
+fn kept(world: &World) -> String {
+    let end = world
+        .command("/bin/sh")
+        .args([
+            "-c",
+            "cd \"$HOME\" && find .local/state -type f -exec cat {} +",
+        ])
+        .run();
+    end.ok()
 }
 
 fn ready(what: &str) -> Option<World> {
-    if !Path::new("/usr/bin/script").exists() {
-        gap(what, "needs script(1)");
+    if !Path::new("/dev/ptmx").exists() {
+        gap(what, "needs /dev/ptmx");
         return None;
     }
     World::with_ssh(what)
 }
+
+const PASSPHRASE: &str = "Enter passphrase for key";
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
 
 #[test]
 fn a_passphrase_is_asked_for_on_the_terminal_and_not_shown() {
@@ -48,16 +71,10 @@ fn a_passphrase_is_asked_for_on_the_terminal_and_not_shown() {
     };
     let devbox = world.devbox().start();
     lock(&devbox);
-    let end = on_a_terminal(&devbox, "open sesame\n").has_status(0);
-    assert!(end.out().contains("Enter passphrase for key"), "{end}");
-    assert!(end.out().ends_with("in\r\n"), "{end}");
-    let after = end
-        .out()
-        .split("Enter passphrase")
-        .nth(1)
-        .unwrap()
-        .to_owned();
-    assert!(!after.contains("sesame"), "{end}");
+    let (shown, status) = exec(&devbox, &[("await", PASSPHRASE), ("type", "open sesame\r")]);
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.ends_with("in\r\n"), "{shown}");
+    assert!(!shown.contains("sesame"), "{shown}");
 }
 
 #[test]
@@ -67,8 +84,21 @@ fn a_wrong_passphrase_is_refused() {
     };
     let devbox = world.devbox().start();
     lock(&devbox);
-    let end = on_a_terminal(&devbox, "wrong\nwrong\nwrong\n").has_status(211);
-    assert!(end.out().contains("refused the authentication"), "{end}");
+    let wrong = [("await", PASSPHRASE), ("type", "wrong\r")];
+    let (shown, status) = exec(&devbox, &wrong.repeat(3));
+    assert_eq!(status, 211, "{shown}");
+    assert!(shown.contains("refused the authentication"), "{shown}");
+}
+
+#[test]
+fn ctrl_c_at_a_question_ends_exec() {
+    let Some(world) = ready("Ctrl-C at a question of exec") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    lock(&devbox);
+    let (shown, status) = exec(&devbox, &[("await", PASSPHRASE), ("type", CTRL_C)]);
+    assert_eq!(status, 130, "{shown}");
 }
 
 #[test]
@@ -78,15 +108,152 @@ fn a_host_key_is_confirmed_by_the_person() {
     };
     let devbox = world.devbox().start();
     std::fs::write(devbox.path("known_hosts"), "").unwrap();
-    let end = on_a_terminal(&devbox, "no\n").has_status(211);
-    assert!(end.out().contains("authenticity of host"), "{end}");
+    let (shown, status) = exec(&devbox, &[("await", "(yes/no"), ("type", "no\r")]);
+    assert_eq!(status, 211, "{shown}");
+    assert!(shown.contains("authenticity of host"), "{shown}");
     assert_eq!(
         std::fs::read_to_string(devbox.path("known_hosts")).unwrap(),
         ""
     );
-    let _ = on_a_terminal(&devbox, "yes\n").has_status(0);
+    let (shown, status) = exec(&devbox, &[("await", "(yes/no"), ("type", "yes\r")]);
+    assert_eq!(status, 0, "{shown}");
     let known = std::fs::read_to_string(devbox.path("known_hosts")).unwrap();
     assert!(known.contains("ssh-ed25519"), "{known}");
+}
+
+#[test]
+fn a_chat_asks_before_its_first_line_and_keeps_no_passphrase() {
+    let Some(world) = ready("passphrases of a chat") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    lock(&devbox);
+    let steps = [
+        ("await", PASSPHRASE),
+        ("type", "wrong\r"),
+        ("await", PASSPHRASE),
+        ("type", "open sesame\r"),
+        ("await", "connected to "),
+        ("await", "> "),
+        ("type", "hello there\r"),
+        ("await", "First answer."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = chat(&devbox, &steps);
+    assert_eq!(status, 0, "{shown}");
+    let kept = kept(&world);
+    assert!(kept.contains("hello there"), "{kept}");
+    for secret in ["sesame", "wrong"] {
+        assert!(!shown.contains(secret), "{shown}");
+        assert!(!kept.contains(secret), "{kept}");
+    }
+}
+
+#[test]
+fn a_chat_asks_about_a_host_key_and_the_word_is_no_prompt() {
+    let Some(world) = ready("host keys of a chat") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    std::fs::write(devbox.path("known_hosts"), "").unwrap();
+    let steps = [
+        ("await", "(yes/no"),
+        ("type", "yes\r"),
+        ("await", "connected to "),
+        ("await", "> "),
+        ("type", "hello there\r"),
+        ("await", "First answer."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = chat(&devbox, &steps);
+    assert_eq!(status, 0, "{shown}");
+    let kept = kept(&world);
+    assert!(kept.contains("user: hello there"), "{kept}");
+    assert!(!kept.contains("user: yes"), "{kept}");
+}
+
+#[test]
+fn ctrl_c_gives_a_question_up_and_the_chat_goes_on() {
+    let Some(world) = ready("Ctrl-C at ssh's question") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    lock(&devbox);
+    let steps = [
+        ("await", PASSPHRASE),
+        // What was typed so far is no line of anything else.
+        ("type", "half"),
+        ("type", CTRL_C),
+        ("await", "refused the authentication"),
+        ("await", "> "),
+        ("type", "/reconnect\r"),
+        ("await", PASSPHRASE),
+        ("type", "open sesame\r"),
+        ("await", "connected to "),
+        ("await", "> "),
+        ("type", "hello there\r"),
+        ("await", "First answer."),
+        ("await", "> "),
+        ("type", CTRL_D),
+    ];
+    let (shown, status) = chat(&devbox, &steps);
+    assert_eq!(status, 0, "{shown}");
+    let kept = kept(&world);
+    for secret in ["sesame", "half"] {
+        assert!(!shown.contains(secret), "{shown}");
+        assert!(!kept.contains(secret), "{kept}");
+    }
+}
+
+#[test]
+fn a_question_within_a_turn_is_stopped_with_it_and_asked_again() {
+    let Some(world) = ready("ssh's questions within a turn") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    lock(&devbox);
+    let call = r#"{"call":{"name":"shell","arguments":{"code":"echo do'n'e"}}}
+{"stop":"tool_calls"}
+"#;
+    let said = r#"{"text":"All done."}
+{"stop":"end"}
+"#;
+    let model = world.write("home/calls.jsonl", [call, said, call, said].concat());
+    let (target, backend) = (devbox.target(), format!("replay:{}", model.display()));
+    let first = ["--name", "n", "--backend", &backend, "--remote", &target];
+    let at = |arguments: &[&str], steps: &[(&str, &str)]| {
+        let arguments = [&["chat"], arguments].concat();
+        at_a_terminal(&world, &arguments, Some(&devbox.ssh()), steps)
+    };
+    let end = [("await", "All done."), ("await", "> "), ("type", CTRL_D)];
+    let asked = [("await", PASSPHRASE), ("type", "open sesame\r")];
+    let begun = [&asked[..], &[("await", "> "), ("type", "go\r")], &end].concat();
+    let (shown, status) = at(&first, &begun);
+    assert_eq!(status, 0, "{shown}");
+    // Restored, it connects with its first call.
+    let turn = [
+        &[
+            ("await", "> "),
+            ("type", "more\r"),
+            ("await", PASSPHRASE),
+            ("type", "half"),
+            ("type", CTRL_C),
+            ("await", "> "),
+            ("type", "/resume\r"),
+        ][..],
+        &asked,
+        &end,
+    ]
+    .concat();
+    let (shown, status) = at(&["--session", "n"], &turn);
+    assert_eq!(status, 0, "{shown}");
+    let kept = kept(&world);
+    for secret in ["sesame", "half"] {
+        assert!(!shown.contains(secret), "{shown}");
+        assert!(!kept.contains(secret), "{kept}");
+    }
 }
 
 #[test]

@@ -7,19 +7,26 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
 
 use ollie_deploy::{Askpass, Sockets};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustix::fs::OFlags;
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::pipe::Receiver;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use zeroize::Zeroizing;
 
 use crate::error::Error;
+use crate::floor::Floor;
 use crate::printable::printable;
 
 /// The variable that makes this program ask: the socket of the first one.
@@ -30,11 +37,8 @@ const KIND: &str = "SSH_ASKPASS_PROMPT";
 const QUESTION_MAX: u64 = 4096;
 /// The socket's name.
 const ASK: &str = "ask";
-/// How often a reader looks whether it is still wanted: a tenth of a second.
-const LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+/// Ends a question, which is an argument and has none inside.
+const END: u8 = 0;
 /// The longest answer, in bytes.
 const ANSWER_MAX: usize = 1024;
 
@@ -49,7 +53,20 @@ pub(crate) struct Asker {
 impl Asker {
     /// One, if there is a terminal to ask on. `runtime` is for its socket.
     pub(crate) fn start(runtime: &Path) -> Result<Option<Self>, Error> {
-        let Ok(terminal) = File::options().read(true).write(true).open("/dev/tty") else {
+        Self::on(runtime, Arc::default())
+    }
+
+    /// One that asks only when `floor` has room for it.
+    pub(crate) fn on(runtime: &Path, floor: Arc<Floor>) -> Result<Option<Self>, Error> {
+        let mut options = File::options();
+        options.read(true).write(true);
+        let (Ok(shown), Ok(typed)) = (
+            options.open("/dev/tty"),
+            // An open file of its own: nobody else's reads change.
+            options
+                .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+                .open("/dev/tty"),
+        ) else {
             return Ok(None);
         };
         let failed = |source| Error::Io {
@@ -59,7 +76,9 @@ impl Asker {
         let program = std::env::current_exe().map_err(failed)?;
         let sockets = Sockets::make(runtime)?;
         let listener = UnixListener::bind(sockets.path(ASK)).map_err(failed)?;
-        let answering = tokio::spawn(answer_all(listener, terminal));
+        // tokio waits for any file that poll(2) takes, and calls it a pipe.
+        let typed = Receiver::from_file_unchecked(typed).map_err(failed)?;
+        let answering = tokio::spawn(answer_all(listener, shown, typed, floor));
         Ok(Some(Self {
             sockets,
             answering,
@@ -84,96 +103,131 @@ impl Drop for Asker {
 }
 
 /// One question at a time: many hosts may ask at once.
-async fn answer_all(listener: UnixListener, terminal: File) {
+async fn answer_all(listener: UnixListener, shown: File, typed: Receiver, floor: Arc<Floor>) {
     while let Ok((stream, _)) = listener.accept().await {
         // Who asked and has gone is nobody's concern.
-        let _ = answer(stream, &terminal).await;
+        let _ = answer(stream, &shown, &typed, &floor).await;
     }
 }
 
-async fn answer(mut stream: UnixStream, mut tty: &File) -> io::Result<()> {
+async fn answer(
+    stream: UnixStream,
+    mut shown: &File,
+    typed: &Receiver,
+    floor: &Floor,
+) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader.take(QUESTION_MAX));
     let mut question = Vec::new();
-    (&mut stream)
-        .take(QUESTION_MAX)
-        .read_to_end(&mut question)
-        .await?;
+    reader.read_until(END, &mut question).await?;
+    let question = question.strip_suffix(&[END]).unwrap_or(&question);
     let (kind, question) = question.split_first().ok_or(io::ErrorKind::InvalidData)?;
     let question = printable(&String::from_utf8_lossy(question));
-    tty.write_all(question.as_bytes())?;
+    let mut last = [0];
+    let gone = reader.read(&mut last);
+    let mut over = pin!(async {
+        tokio::select! {
+            _ = gone => {}
+            () = floor.closed() => {}
+        }
+    });
+    let _taken = tokio::select! {
+        biased;
+        () = &mut over => return Ok(()),
+        taken = floor.take() => taken,
+    };
     if *kind == b'n' {
-        tty.write_all(b"\n")?;
-        return Ok(());
+        return writeln!(shown, "{question}");
     }
     // A host key is confirmed by a word that may be seen.
-    let hidden = if question.contains("(yes/no") {
-        None
-    } else {
-        Some(Hidden::new(tty)?)
+    let mut asking = Asking::new(shown, !question.contains("(yes/no"))?;
+    shown.write_all(question.as_bytes())?;
+    let line = tokio::select! {
+        biased;
+        () = &mut over => None,
+        line = read_line(typed) => Some(line?),
     };
-    let line = read_line(tty.try_clone()?).await;
-    if hidden.is_some() {
-        tty.write_all(b"\n")?;
+    let Some(line) = line else {
+        shown.write_all(b"\n")?;
+        return Ok(());
+    };
+    asking.answered = true;
+    if asking.hidden {
+        shown.write_all(b"\n")?;
     }
-    drop(hidden);
-    stream.write_all(&zeroize::Zeroizing::new(line?)).await
+    drop(asking);
+    writer.write_all(&line).await
 }
 
-/// Reads a line on a thread, which looks now and then whether anybody still
-/// waits for it: a read of the terminal cannot be taken back, and would have
-/// the answer to the next question.
-async fn read_line(terminal: File) -> io::Result<Vec<u8>> {
-    let (line, mut answer) = oneshot::channel();
-    std::thread::spawn(move || {
-        let read = read_while(terminal, || !line.is_closed());
-        let _ = line.send(read);
-    });
-    (&mut answer)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
-}
-
-fn read_while(mut terminal: File, wanted: impl Fn() -> bool) -> io::Result<Vec<u8>> {
-    let mut line = Vec::with_capacity(ANSWER_MAX);
-    while wanted() {
-        let mut ready = [PollFd::new(&terminal, PollFlags::IN)];
-        if poll(&mut ready, Some(&LOOK))? == 0 {
-            continue;
-        }
-        // A terminal gives a line at a time.
-        let mut buffer = zeroize::Zeroizing::new([0; 256]);
-        let read = terminal.read(&mut *buffer)?;
+/// The next line. Whoever drops this has read nothing: a terminal gives a line
+/// at a time.
+async fn read_line(typed: &Receiver) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut line = Zeroizing::new(Vec::with_capacity(ANSWER_MAX));
+    loop {
+        let mut buffer = Zeroizing::new([0; 256]);
+        typed.readable().await?;
+        let read = match typed.try_read(&mut *buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            read => read?,
+        };
         line.extend_from_slice(&buffer[..read]);
-        if read == 0 || line.ends_with(b"\n") || line.len() >= ANSWER_MAX {
+        if read == 0 || line.ends_with(b"\n") || line.len() + buffer.len() > ANSWER_MAX {
             return Ok(line);
         }
     }
-    Err(io::ErrorKind::BrokenPipe.into())
 }
 
-/// A terminal that does not show what is typed, until this is dropped; also
-/// when the question is given up.
-struct Hidden {
-    terminal: File,
-    before: Termios,
+/// The terminal as a question has it. What was typed before is no answer to
+/// it, and what is typed behind one that is given up is none to anything else.
+struct Asking {
+    /// How the terminal was. It is so again when this is dropped.
+    before: Restored,
+    hidden: bool,
+    answered: bool,
 }
 
-impl Hidden {
-    fn new(terminal: &File) -> io::Result<Self> {
-        let before = tcgetattr(terminal)?;
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        // Not FLUSH: what was typed ahead is the answer.
-        tcsetattr(terminal, OptionalActions::Drain, &hidden)?;
+impl Asking {
+    fn new(terminal: &File, hidden: bool) -> io::Result<Self> {
+        let before = Restored::new(terminal)?;
+        let mut modes = before.modes.clone();
+        modes.local_modes.set(LocalModes::ECHO, !hidden);
+        tcsetattr(terminal, OptionalActions::Flush, &modes)?;
         Ok(Self {
-            terminal: terminal.as_fd().try_clone_to_owned()?.into(),
             before,
+            hidden,
+            answered: false,
         })
     }
 }
 
-impl Drop for Hidden {
+impl Drop for Asking {
     fn drop(&mut self) {
-        let _ = tcsetattr(&self.terminal, OptionalActions::Drain, &self.before);
+        if !self.answered {
+            let _ = tcflush(&self.before.terminal, QueueSelector::IFlush);
+        }
+    }
+}
+
+/// A terminal that is as it was when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    terminal: OwnedFd,
+    modes: Termios,
+}
+
+impl Restored {
+    pub(crate) fn new(terminal: impl AsFd) -> io::Result<Self> {
+        let terminal = terminal.as_fd();
+        Ok(Self {
+            modes: tcgetattr(terminal)?,
+            terminal: terminal.try_clone_to_owned()?,
+        })
+    }
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.modes);
     }
 }
 
@@ -185,7 +239,8 @@ pub(crate) fn ask(socket: &Path, question: &str, kind: Option<&str>) -> bool {
         let silent = kind == Some("none");
         stream.write_all(if silent { b"n" } else { b"?" })?;
         stream.write_all(question.as_bytes())?;
-        stream.shutdown(std::net::Shutdown::Write)?;
+        // Its end, and not the stream's: that says that nobody waits.
+        stream.write_all(&[END])?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         Ok(answer)

@@ -10,11 +10,12 @@ use ollie_sessions::{SessionId, Sessions, Settings, Tree};
 use tokio::time::{Duration, timeout};
 
 use crate::answer::Answer;
-use crate::askpass::Asker;
+use crate::askpass::{Asker, Restored};
 use crate::chat_view::View;
 use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::events::Events;
+use crate::floor::Floor;
 use crate::line::{Line, Lines};
 use crate::options::ChatOptions;
 use crate::signals::{Signals, Wish};
@@ -30,19 +31,29 @@ const HELP: &str = "/quit leaves; /stop, /clear, /compact, /model M and every ot
 /// Talks until the person leaves.
 pub(crate) async fn run(options: &ChatOptions) -> Result<u8, Error> {
     let mut signals = Signals::new()?;
+    // Also where a signal leaves the editor behind.
+    let _restored = Restored::new(std::io::stdin()).ok();
+    let floor = Arc::new(Floor::default());
     let (daemon, own) = match Daemon::find().await? {
         Some(daemon) => (daemon, None),
         None => {
-            let own = Own::new(options)?;
+            let own = Own::new(options, Arc::clone(&floor))?;
             (own.daemon().await?, Some(own))
         }
     };
     let (name, fresh) = match &options.session {
-        Some(name) => (name.clone(), false),
+        Some(name) => {
+            match daemon.walk(&format!("session/{name}")).await {
+                Err(Error::NoFile(path)) => return Err(session::no_session(&daemon, &path).await),
+                found => found?,
+            };
+            (name.clone(), false)
+        }
         None => (daemon.make(session::settings(&options.new)?).await?, true),
     };
-    let mut chat = Chat::open(&daemon, name, !fresh).await?;
+    let mut chat = Chat::open(&daemon, name, !fresh, floor).await?;
     let talked = chat.talk(&mut signals).await;
+    chat.floor.close().await;
     let unused = fresh && !chat.spoken;
     if unused {
         // Nobody comes back to a session in which nothing was said.
@@ -76,8 +87,8 @@ struct Own {
 }
 
 impl Own {
-    fn new(options: &ChatOptions) -> Result<Self, Error> {
-        let asker = Asker::start(&setup::own_paths()?.runtime)?;
+    fn new(options: &ChatOptions, floor: Arc<Floor>) -> Result<Self, Error> {
+        let asker = Asker::on(&setup::own_paths()?.runtime, floor)?;
         let askpass = asker.as_ref().map(Asker::askpass);
         let connections = house::connections()?;
         let shared = Arc::clone(&connections);
@@ -91,7 +102,13 @@ impl Own {
         let sessions = Sessions::new(house);
         if let Some(name) = &options.session {
             let id = SessionId::new(name.as_str()).map_err(Error::Sessions)?;
-            sessions.restore_one(&id).map_err(Error::Sessions)?;
+            sessions.restore_one(&id).map_err(|error| match error {
+                ollie_sessions::Error::Unknown(session) => Error::UnknownSession {
+                    session,
+                    there: sessions.names().unwrap_or_default(),
+                },
+                error => Error::Sessions(error),
+            })?;
         }
         Ok(Self {
             sessions,
@@ -121,10 +138,19 @@ struct Chat<'d> {
     view: View,
     /// Whether a prompt was given.
     spoken: bool,
+    /// Open while nobody reads lines.
+    floor: Arc<Floor>,
+    /// What is shown as soon as ssh asks nothing.
+    next: Option<Option<Event>>,
 }
 
 impl<'d> Chat<'d> {
-    async fn open(daemon: &'d Daemon, session: String, resumed: bool) -> Result<Self, Error> {
+    async fn open(
+        daemon: &'d Daemon,
+        session: String,
+        resumed: bool,
+        floor: Arc<Floor>,
+    ) -> Result<Self, Error> {
         let events = Events::from_now(daemon, &session).await?;
         let settings = daemon.text(&format!("session/{session}/cfg")).await?;
         let remote = settings
@@ -154,11 +180,15 @@ impl<'d> Chat<'d> {
             events,
             view,
             spoken: false,
+            floor,
+            next: None,
         })
     }
 
     async fn talk(&mut self, signals: &mut Signals) -> Result<u8, Error> {
-        self.settle(signals).await?;
+        if let Some(wish) = self.settle(signals).await? {
+            return Ok(exit::of_wish(wish));
+        }
         let mut lines = Lines::start(&setup::own_paths()?.state)?;
         let mut status = 0;
         loop {
@@ -166,6 +196,10 @@ impl<'d> Chat<'d> {
                 Line::Wish(wish) => return Ok(exit::of_wish(wish)),
                 Line::Text(text) => text,
                 Line::End => return Ok(status),
+                Line::NotText => {
+                    output::complain("that is not UTF-8 text: the line was not taken");
+                    continue;
+                }
             };
             match text.strip_prefix('/') {
                 Some("quit") => return Ok(status),
@@ -179,7 +213,14 @@ impl<'d> Chat<'d> {
                     status = self.turn(prompt.to_owned(), signals).await?;
                 }
                 Some(command) => {
-                    self.order("ctl", command).await?;
+                    if self.order("ctl", command).await? {
+                        if let Some(name) = command.strip_prefix("rename ") {
+                            name.clone_into(&mut self.session);
+                        }
+                        if let Some(wish) = self.settle(signals).await? {
+                            return Ok(exit::of_wish(wish));
+                        }
+                    }
                 }
                 None if text.trim().is_empty() => {}
                 None => status = self.turn(text, signals).await?,
@@ -210,24 +251,48 @@ impl<'d> Chat<'d> {
     }
 
     /// Waits until another host is connected, because ssh may ask something.
-    async fn settle(&mut self, signals: &mut Signals) -> Result<(), Error> {
+    /// Ctrl-C gives up its question, or else the wait.
+    async fn settle(&mut self, signals: &mut Signals) -> Result<Option<Wish>, Error> {
+        self.floor.open();
+        let wish = self.connected(signals).await;
+        self.floor.close().await;
+        wish
+    }
+
+    async fn connected(&mut self, signals: &mut Signals) -> Result<Option<Wish>, Error> {
         let path = format!("session/{}", self.session);
         let wait = self
             .daemon
             .open(&format!("{path}/wait"), OpenMode::READ)
             .await?;
         while self.daemon.text(&format!("{path}/state")).await?.trim() == "connecting" {
-            self.view.state("connecting")?;
+            if !self.floor.is_taken() {
+                self.view.state("connecting")?;
+            }
             tokio::select! {
                 changed = wait.read(0, 256) => { changed.map_err(Error::Daemon)?; }
-                _ = signals.next() => return Ok(()),
+                wish = signals.next() => match wish {
+                    Wish::Interrupt if self.floor.is_taken() => self.floor.close().await,
+                    Wish::Interrupt => break,
+                    wish => return Ok(Some(wish)),
+                }
             }
         }
         // What was told meanwhile.
-        while let Ok(Ok(Some(event))) = timeout(Duration::ZERO, self.events.next()).await {
+        for event in self.events.so_far().await? {
             self.view.show(&event)?;
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// The next event, once ssh has no question on the terminal. Nothing is
+    /// lost if this is dropped while it waits.
+    async fn event(&mut self) -> Result<Option<Event>, Error> {
+        if self.next.is_none() {
+            self.next = Some(self.events.next().await?);
+        }
+        self.floor.quiet().await;
+        Ok(self.next.take().flatten())
     }
 
     /// Writes an order, and whether it was taken; a refusal is for the person
@@ -253,18 +318,32 @@ impl<'d> Chat<'d> {
         self.follow(Some(&prompt), signals).await
     }
 
+    /// Everything up to the end of a turn, in which ssh may ask.
+    async fn follow(&mut self, prompt: Option<&str>, signals: &mut Signals) -> Result<u8, Error> {
+        self.floor.open();
+        let status = self.until_end(prompt, signals).await;
+        self.floor.give_back();
+        self.floor.close().await;
+        status
+    }
+
     /// Everything up to the end of a turn, which begins with its `prompt`; of
     /// one that goes on, from now. The first Ctrl-C stops it, the second
     /// leaves.
-    async fn follow(&mut self, prompt: Option<&str>, signals: &mut Signals) -> Result<u8, Error> {
+    async fn until_end(
+        &mut self,
+        prompt: Option<&str>,
+        signals: &mut Signals,
+    ) -> Result<u8, Error> {
         let mut begun = prompt.is_none();
         let mut stopped = false;
         let mut asked = None;
         loop {
             let event = tokio::select! {
-                event = self.events.next() => event?,
+                event = self.event() => event?,
                 yes = yes(&mut asked) => {
                     self.view.answered();
+                    self.floor.give_back();
                     if let Some((id, _)) = asked.take() {
                         self.rule(&id, yes?).await?;
                     }
@@ -275,6 +354,7 @@ impl<'d> Chat<'d> {
                         return Ok(exit::LEFT);
                     }
                     stopped = true;
+                    self.floor.close().await;
                     self.stop().await?;
                     continue;
                 }
@@ -288,7 +368,10 @@ impl<'d> Chat<'d> {
                     self.view.show(&event)?;
                     match &event {
                         Event::Ask { call, .. } => asked = self.ask(&call.id).await?,
-                        Event::Ruling { .. } => asked = None,
+                        Event::Ruling { .. } => {
+                            asked = None;
+                            self.floor.give_back();
+                        }
                         _ => {}
                     }
                     if let (Event::Turn { outcome }, true) = (&event, begun) {
@@ -316,6 +399,7 @@ impl<'d> Chat<'d> {
             self.rule(id, false).await?;
             return Ok(None);
         }
+        self.floor.lend().await;
         // In this order: whoever sees the prompt is heard.
         let answer = Answer::await_one()?;
         self.view

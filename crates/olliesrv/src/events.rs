@@ -36,23 +36,49 @@ impl Events {
     /// passed over.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            while let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                if let Ok(event) = serde_json::from_slice(&line) {
-                    return Ok(Some(event));
-                }
+            if let Some(event) = self.buffered() {
+                return Ok(Some(event));
             }
-            let (file, at, most) = (&self.file, self.at, self.most);
-            let reading = self.reading.get_or_insert_with(|| file.read(at, most));
-            let piece = reading.await;
-            self.reading = None;
-            let piece = piece.map_err(Error::Daemon)?;
-            if piece.is_empty() {
+            if !self.read().await? {
                 return Ok(None);
             }
-            self.at += piece.len() as u64;
-            self.buffer.extend_from_slice(&piece);
         }
+    }
+
+    /// What happened until now and was not given yet.
+    pub(crate) async fn so_far(&mut self) -> Result<Vec<Event>, Error> {
+        let length = self.file.stat().await.map_err(Error::Daemon)?.length;
+        let mut events = Vec::new();
+        loop {
+            while let Some(event) = self.buffered() {
+                events.push(event);
+            }
+            if self.at >= length || !self.read().await? {
+                return Ok(events);
+            }
+        }
+    }
+
+    fn buffered(&mut self) -> Option<Event> {
+        while let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.buffer.drain(..=end).collect();
+            if let Ok(event) = serde_json::from_slice(&line) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// Whether more came; else the session is gone.
+    async fn read(&mut self) -> Result<bool, Error> {
+        let (file, at, most) = (&self.file, self.at, self.most);
+        let reading = self.reading.get_or_insert_with(|| file.read(at, most));
+        let piece = reading.await;
+        self.reading = None;
+        let piece = piece.map_err(Error::Daemon)?;
+        self.at += piece.len() as u64;
+        self.buffer.extend_from_slice(&piece);
+        Ok(!piece.is_empty())
     }
 
     /// Waits for the turn of this prompt, and for its end.

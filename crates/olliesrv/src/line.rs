@@ -1,8 +1,10 @@
 //! Lines that a person or a pipe gives, read on a thread of its own.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::{BufRead as _, ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
+use rustix::stdio::stdin;
+use rustix::termios::{QueueSelector, tcflush};
 use rustyline::error::{ReadlineError, Signal};
 use rustyline::history::{FileHistory, History as _};
 use rustyline::{Config, Editor};
@@ -26,6 +28,8 @@ pub(crate) fn is_terminal() -> bool {
 pub(crate) enum Line {
     /// A line, without its end.
     Text(String),
+    /// One that is not UTF-8 text.
+    NotText,
     /// There are no more.
     End,
     /// Instead of it came a signal, or the key that stands for one.
@@ -137,6 +141,11 @@ impl Person {
                 Ok(Line::Wish(Wish::Interrupt))
             }
             Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                // The rest of it is no line either.
+                let _ = tcflush(stdin(), QueueSelector::IFlush);
+                Ok(Line::NotText)
+            }
             Err(error) => Err(broken(&error)),
         };
         let _ = editor.append_history(&self.file);

@@ -23,6 +23,7 @@ mod events;
 mod exec;
 mod exit;
 mod explain;
+mod floor;
 mod fs;
 mod house;
 mod lasting;

@@ -21,7 +21,7 @@ pub(crate) async fn run(command: &SessionCommand) -> Result<u8, Error> {
 }
 
 /// What is said where a session is not there: which ones are.
-async fn no_session(daemon: &Daemon, path: &str) -> Error {
+pub(crate) async fn no_session(daemon: &Daemon, path: &str) -> Error {
     let named = path.strip_prefix("session/").unwrap_or(path);
     let session = named.split('/').next().unwrap_or(named).to_owned();
     let index = daemon.text("session/idx").await.unwrap_or_default();

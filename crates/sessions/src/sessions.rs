@@ -54,6 +54,14 @@ impl Sessions {
         self.adopt(id, record.ok_or_else(|| Error::Unknown(id.to_string()))?)
     }
 
+    /// The names of all that are kept.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn names(&self) -> Result<Vec<String>, Error> {
+        self.house.store.names()
+    }
+
     fn adopt(&self, id: &SessionId, record: Record) -> Result<(), Error> {
         // Its logs are mended: nobody else may have them.
         let held = self.house.store.hold(id)?;

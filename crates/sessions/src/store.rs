@@ -91,6 +91,19 @@ impl Store {
         Ok((records, told))
     }
 
+    /// The names of all that have a record, sorted; nothing is mended.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+        let entries = std::fs::read_dir(&self.root).map_err(file("read", &self.root))?;
+        let mut names: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| SessionId::new(entry.file_name().to_str()?).ok())
+            .filter(|id| matches!(self.record(id), Ok(Some(_))))
+            .map(|id| id.to_string())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
     /// One session's record; `None` if there is none.
     pub(crate) fn record(&self, id: &SessionId) -> Result<Option<Record>, Error> {
         let path = self.path(id).join(RECORD);

@@ -128,12 +128,16 @@ impl Session {
     /// Connects in the background.
     pub(crate) fn connect(self: &Arc<Self>) {
         let session = Arc::clone(self);
+        // At once: whoever ordered it may wait for the end of this state.
+        session.tell_unless_busy(ollie_agent::State::Connecting);
         tokio::spawn(async move {
             if let Err(error) = session.link.get().await {
                 session.tell(&ollie_agent::Event::Error {
                     text: error.to_string(),
                 });
             }
+            let doing = lock(&session.doing).clone();
+            session.tell_unless_busy(doing);
         });
     }
 

@@ -91,9 +91,7 @@ impl Session {
                 // For programs only: a person sees the state.
                 let text = format!("connecting: {step}");
                 self.write(&Event::Info { text }, "");
-                if !doing.is_busy() {
-                    self.tell_state(State::Connecting);
-                }
+                self.tell_unless_busy(State::Connecting);
                 return;
             }
             Status::Note(text) => {
@@ -106,10 +104,17 @@ impl Session {
                 }
                 self.met(about);
             }
-            Status::Unused | Status::Failed(_) => {}
+            Status::Unused => {}
+            // Whoever needed it tells why, and then the state.
+            Status::Failed(_) => return,
         }
-        if !doing.is_busy() {
-            self.tell_state(doing);
+        self.tell_unless_busy(doing);
+    }
+
+    /// Tells a state of the connection; that of a turn comes before it.
+    pub(super) fn tell_unless_busy(&self, state: State) {
+        if !lock(&self.doing).is_busy() {
+            self.tell_state(state);
         }
     }
 
