@@ -1,6 +1,7 @@
 //! ssh's questions reach the person who has a terminal, and nobody else.
 #![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -254,6 +255,34 @@ fn a_question_within_a_turn_is_stopped_with_it_and_asked_again() {
         assert!(!shown.contains(secret), "{shown}");
         assert!(!kept.contains(secret), "{kept}");
     }
+}
+
+#[test]
+fn when_ssh_is_gone_its_question_is_too() {
+    let Some(world) = ready("an ssh that dies while it asks") else {
+        return;
+    };
+    let devbox = world.devbox().start();
+    // It goes with its question, and nobody has answered.
+    let ssh = world.write(
+        "dying-ssh",
+        "#!/bin/sh\n\"$SSH_ASKPASS\" 'Enter passphrase for key of this: ' &\nsleep 2\nkill -9 $!\necho gone >&2\nexit 255\n",
+    );
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let target = devbox.target();
+    let model = world.write("home/model.jsonl", MODEL);
+    let backend = format!("replay:{}", model.display());
+    let steps = [
+        ("await", PASSPHRASE),
+        ("type", "half"),
+        ("await", "gone"),
+        ("await", "> "),
+        ("type", "/quit\r"),
+    ];
+    let arguments = ["chat", "--backend", &backend, "--remote", &target];
+    let (shown, status) = at_a_terminal(&world, &arguments, Some(&ssh), &steps);
+    assert_eq!(status, 0, "{shown}");
+    assert!(!shown.contains("half"), "{shown}");
 }
 
 #[test]
