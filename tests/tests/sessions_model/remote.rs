@@ -69,7 +69,11 @@ fn edit(api: Api, world: &World, devbox: &Devbox<'_>) {
             "file_edit",
             json!({"path": "a.txt", "edits": [{"old": "helo", "new": "hello"}]}),
         ),
-        ("shell", json!({"code": "cat a.txt; echo h\u{e9} >&2"})),
+        // Two streams have no order where nothing comes between.
+        (
+            "shell",
+            json!({"code": "cat a.txt; sleep 1; echo h\u{e9} >&2"}),
+        ),
     ];
     let log = world.home().join(".local/state/ollie/sessions/one/events");
     let mut replies: Vec<Reply> = calls
