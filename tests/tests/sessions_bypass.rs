@@ -67,6 +67,7 @@ fn what_is_approved_runs_and_everybody_is_told() {
     let question = asked(&served);
     assert_eq!(served.read("session/s/state"), "asking:shell\n");
     let id = question["call"]["id"].as_str().unwrap();
+    let digest = question["digest"].as_str().unwrap();
     assert_eq!(question["call"]["argv"], json!(["sh", "-c", code]));
     assert_eq!(question["call"]["reason"], "it has to");
     assert!(!file.exists());
@@ -75,16 +76,22 @@ fn what_is_approved_runs_and_everybody_is_told() {
         "approve",
         "approve other",
         "deny other",
-        &format!("approve {id} x"),
+        &format!("approve {id}"),
+        &format!("approve {id} {}", &digest[..7]),
+        &format!("approve {id} {}", "0".repeat(64)),
+        &format!("approve {id} {digest} x"),
     ] {
         let _ = served.fs(&["write", "session/s/ctl", wrong]).failed();
     }
     assert_eq!(events(&served, "ruling"), [] as [Value; 0]);
-    served.write("session/s/ctl", &format!("approve {id}"));
+    // An id of its run alone.
+    let run = id.split('-').nth(1).unwrap();
+    assert!(run.len() == 8 && run.bytes().all(|it| it.is_ascii_hexdigit()));
+    served.write("session/s/ctl", &format!("approve {id} {}", &digest[..8]));
     served.await_rest("s");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "made\n");
     assert_eq!(served.read("session/s/asks"), "");
-    let late = served.fs(&["write", "session/s/ctl", &format!("approve {id}")]);
+    let late = served.fs(&["write", "session/s/ctl", &format!("approve {id} {digest}")]);
     let _ = late.failed().says(&["no question"]);
 
     let [ask] = &events(&served, "ask")[..] else {
@@ -99,6 +106,8 @@ fn what_is_approved_runs_and_everybody_is_told() {
     assert_eq!(ask["id"], call["id"]);
     assert_eq!(ask["call"], question["call"]);
     assert_eq!(ask["digest"], question["digest"]);
+    assert_eq!(ask["place"], question["place"]);
+    assert_eq!(ask["place"]["host"], Value::Null);
     assert_eq!(ask["call"]["cwd"], world.project().display().to_string());
     assert_eq!(ruling["ask"], ask["call"]["id"]);
     assert_eq!(
@@ -123,8 +132,8 @@ fn what_is_approved_runs_and_everybody_is_told() {
     assert!(told(&served).contains("outside of the sandbox"));
     let chat = served.read("session/s/chat");
     for line in [
-        "\n:: to run outside of the sandbox: it has to\n",
-        &format!("\n:: write `approve {id}` or `deny {id}` to ctl\n"),
+        "\n:: to run outside of the sandbox, for this reason:\n::   | it has to\n",
+        &format!("\n:: approve {id} {digest}\n:: deny {id}\n"),
         "\n:: approved: it runs outside of the sandbox\n",
     ] {
         assert!(chat.contains(line), "{line}{chat}");
@@ -163,6 +172,31 @@ fn what_is_denied_or_stopped_is_not_run() {
         let _ = served.end();
         assert!(!file.exists());
     }
+}
+
+#[test]
+fn what_is_too_long_to_be_judged_is_not_put() {
+    let world = World::ordinary();
+    let file = world.outside().join("made");
+    // Lines that differ, which cannot be counted, before the one that matters.
+    let lines: String = (0..200).map(|line| format!(": {line}\n")).collect();
+    let backend = model(&world, &format!("{lines}touch '{}'", file.display()));
+    let served = world.serve();
+    served.session(&format!("name=s backend={backend}"));
+    let began = Instant::now();
+    served.write("session/s/prompt", "go");
+    served.await_rest("s");
+    assert!(began.elapsed() < Duration::from_secs(50));
+    assert_eq!(events(&served, "ask"), [] as [Value; 0]);
+    assert!(told(&served).contains("too long to be judged: 2"));
+    let chat = served.read("session/s/chat");
+    assert!(
+        chat.contains("\n:: a command asks to run outside"),
+        "{chat}"
+    );
+    assert!(chat.contains("too long to be judged: 2"), "{chat}");
+    assert!(!file.exists());
+    let _ = served.end();
 }
 
 #[test]
@@ -258,8 +292,13 @@ fn on_another_host_it_runs_there() {
     let question = asked(&served);
     let there = devbox.home().join("made");
     assert!(!there.exists());
+    assert_eq!(
+        question["place"],
+        json!({"host": devbox.target().to_string(), "user": "dev"})
+    );
     let id = question["call"]["id"].as_str().unwrap();
-    served.write("session/s/ctl", &format!("approve {id}"));
+    let digest = question["digest"].as_str().unwrap();
+    served.write("session/s/ctl", &format!("approve {id} {digest}"));
     served.await_rest("s");
     assert_eq!(std::fs::read_to_string(there).unwrap(), "/home/dev\n");
     assert_eq!(served.end().status, 0);

@@ -214,15 +214,14 @@ fn a_yes_lets_out_what_was_shown_and_it_steers_no_terminal() {
         ("Y\r", true),
         ("\r", false),
         ("yep\r", false),
+        // Not confirmed by Enter.
+        ("y\u{4}", false),
     ] {
         let steps = [
             &[
                 ("await", "> "),
                 ("type", "go\r"),
-                (
-                    "await",
-                    ":: to run outside of the sandbox: why\\u{202e}\r\n",
-                ),
+                ("await", "::   | why\\u{202e}\r\n"),
                 ("await", "[y/N] "),
                 ("type", answer),
             ][..],
@@ -233,10 +232,10 @@ fn a_yes_lets_out_what_was_shown_and_it_steers_no_terminal() {
         assert_eq!(status, 0, "{shown}");
         assert_eq!(file.exists(), made, "{answer:?}: {shown}");
         for line in [
-            &format!("\n:: in \"{}\"\r\n", world.project().display()),
+            " on this machine, in\r\n",
             "\n::   | : '\\u{1b}[2J\\u{202e}'\\x20{400}\r\n",
-            &format!("\n::   | touch '{}'\r\n", file.display()),
-            "\n:: with the variables ",
+            "\n::   | touch '",
+            "\n:: with the variables\r\n",
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
@@ -262,6 +261,9 @@ fn what_was_typed_before_the_question_is_no_answer() {
             ("await", "begun\r\n"),
             // A whole line, and one that an Enter would complete.
             ("type", "y\ry"),
+            ("await", "with the variables\r\n"),
+            // Nobody reads that fast.
+            ("type", "y\r"),
             ("await", "[y/N] "),
             ("type", "\r"),
             ("await", ":: denied"),

@@ -47,6 +47,8 @@ pub enum Event {
         digest: String,
         /// What is asked about. Its `id` is the name to answer by.
         call: Box<Asked>,
+        /// Where it would run.
+        place: Place,
     },
     /// A question waits no more.
     Ruling {
@@ -117,6 +119,19 @@ pub enum Event {
         /// How.
         outcome: TurnEnd,
     },
+}
+
+/// Where a call runs, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// The host as the person named it; none is olliesrv's own machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The user there.
+    pub user: String,
+    /// Whether that is the user with the number 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub root: bool,
 }
 
 /// How a question came to its answer.

@@ -45,7 +45,7 @@ pub use agent_file::AgentFile;
 pub use backend::{Backend, BackendError, Delta, DeltaStream, Model, StopReason, Usage};
 pub use config::{Config, Hooks, Limits, Visible};
 pub use error::Error;
-pub use event::{Event, Facts, RuledBy, State, TurnEnd};
+pub use event::{Event, Facts, Place, RuledBy, State, TurnEnd};
 pub use hands::{CallEnd, Chunk, Hands, HandsError, ShellEnd};
 pub use history::History;
 pub use message::{Answered, Entry, ModelCall, Origin, Outcome, Reasoning, Reply};

@@ -1,6 +1,7 @@
 //! An answer that a person types, to a question that may go away meanwhile.
 
 use std::io::{PipeReader, PipeWriter};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::stdin;
@@ -9,6 +10,9 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
+/// How long a question stands there before an answer to it counts: what is
+/// typed sooner was meant for something else.
+const READING: Duration = Duration::from_secs(1);
 /// The longest line of a terminal, bytes (termios(3), canonical mode).
 const LINE: usize = 4096;
 
@@ -22,8 +26,10 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// From now on what is typed counts.
-    pub(crate) fn await_one() -> Result<Self, Error> {
+    /// Waits until a person can have read something; from then on what is
+    /// typed counts.
+    pub(crate) async fn await_one() -> Result<Self, Error> {
+        tokio::time::sleep(READING).await;
         let (ended, end) = std::io::pipe().map_err(failed)?;
         let (give, line) = oneshot::channel();
         forget();
@@ -35,15 +41,14 @@ impl Answer {
         Ok(Self { line, _end: end })
     }
 
-    /// Whether it is a yes: `y` or `yes`, and nothing else is one. Nothing is
-    /// lost if this is dropped while it waits.
+    /// Whether it is a yes: `y` or `yes` and Enter, and nothing else is one.
+    /// Nothing is lost if this is dropped while it waits.
     pub(crate) async fn is_yes(&mut self) -> Result<bool, Error> {
         let Ok(line) = (&mut self.line).await else {
             return Ok(false);
         };
         let line = line.map_err(failed)?;
-        let yes = |yes: &&[u8]| line.trim_ascii().eq_ignore_ascii_case(yes);
-        Ok([&b"y"[..], b"yes"].iter().any(yes))
+        Ok(means_yes(&line))
     }
 }
 
@@ -86,9 +91,32 @@ fn forget() {
     let _ = tcflush(stdin(), QueueSelector::IFlush);
 }
 
+/// A line without its end was not confirmed.
+fn means_yes(line: &[u8]) -> bool {
+    line.strip_suffix(b"\n").is_some_and(|line| {
+        let yes = |yes: &&[u8]| line.trim_ascii().eq_ignore_ascii_case(yes);
+        [&b"y"[..], b"yes"].iter().any(yes)
+    })
+}
+
 fn failed(source: std::io::Error) -> Error {
     Error::Io {
         action: "read the answer from the terminal",
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::means_yes;
+
+    #[test]
+    fn a_yes_is_ended_by_enter() {
+        for yes in ["y\n", "Yes\n", " y \n"] {
+            assert!(means_yes(yes.as_bytes()), "{yes:?}");
+        }
+        for no in ["y", "yes", "", "\n", "n\n", "yy\n", "y y\n"] {
+            assert!(!means_yes(no.as_bytes()), "{no:?}");
+        }
     }
 }

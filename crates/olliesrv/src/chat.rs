@@ -123,10 +123,27 @@ impl Own {
 }
 
 /// The answer to what was asked, if anything was.
-async fn yes(asked: &mut Option<(CallId, Answer)>) -> Result<bool, Error> {
+async fn yes(asked: &mut Option<Asked>) -> Result<bool, Error> {
     match asked {
-        Some((_, answer)) => answer.is_yes().await,
+        Some(asked) => asked.answer.is_yes().await,
         None => std::future::pending().await,
+    }
+}
+
+/// What was shown, and waits for its answer.
+struct Asked {
+    id: CallId,
+    digest: String,
+    answer: Answer,
+}
+
+impl Asked {
+    fn order(&self, yes: bool) -> String {
+        let Self { id, digest, .. } = self;
+        match yes {
+            true => format!("approve {id} {digest}"),
+            false => format!("deny {id}"),
+        }
     }
 }
 
@@ -344,8 +361,8 @@ impl<'d> Chat<'d> {
                 yes = yes(&mut asked) => {
                     self.view.answered();
                     self.floor.give_back();
-                    if let Some((id, _)) = asked.take() {
-                        self.rule(&id, yes?).await?;
+                    if let Some(asked) = asked.take() {
+                        self.order("ctl", &asked.order(yes?)).await?;
                     }
                     continue;
                 }
@@ -367,7 +384,9 @@ impl<'d> Chat<'d> {
                 event => {
                     self.view.show(&event)?;
                     match &event {
-                        Event::Ask { call, .. } => asked = self.ask(&call.id).await?,
+                        Event::Ask { call, digest, .. } => {
+                            asked = self.ask(&call.id, digest).await?;
+                        }
                         Event::Ruling { .. } => {
                             asked = None;
                             self.floor.give_back();
@@ -393,23 +412,22 @@ impl<'d> Chat<'d> {
     }
 
     /// Asks the person, where there is one, about what was just shown.
-    async fn ask(&mut self, id: &CallId) -> Result<Option<(CallId, Answer)>, Error> {
+    async fn ask(&mut self, id: &CallId, digest: &str) -> Result<Option<Asked>, Error> {
         if !line::is_terminal() {
             output::note("there is no terminal on which somebody could be asked");
-            self.rule(id, false).await?;
+            self.order("ctl", &format!("deny {id}")).await?;
             return Ok(None);
         }
         self.floor.lend().await;
         // In this order: whoever sees the prompt is heard.
-        let answer = Answer::await_one()?;
+        let answer = Answer::await_one().await?;
         self.view
             .prompt("Run this outside of the sandbox? [y/N] ")?;
-        Ok(Some((id.clone(), answer)))
-    }
-
-    async fn rule(&mut self, id: &CallId, yes: bool) -> Result<(), Error> {
-        let word = if yes { "approve" } else { "deny" };
-        self.order("ctl", &format!("{word} {id}")).await.map(|_| ())
+        Ok(Some(Asked {
+            id: id.clone(),
+            digest: digest.to_owned(),
+            answer,
+        }))
     }
 
     async fn stop(&mut self) -> Result<(), Error> {

@@ -82,9 +82,9 @@ impl View {
             Event::Call {
                 name, arguments, ..
             } => self.block(&format!("[tool:{name}] {}", short(name, arguments))),
-            Event::Ask { call, .. } => {
+            Event::Ask { call, place, .. } => {
                 self.block(":: a command asks")?;
-                let lines = question(call).into_iter();
+                let lines = question(call, place).into_iter();
                 lines
                     .map(|line| format!(":: {line}"))
                     .try_for_each(|line| self.block(&line))

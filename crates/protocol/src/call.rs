@@ -6,7 +6,8 @@ use crate::{Error, Octets, limits};
 
 const RECORD: &str = "tool call";
 /// What a reason has to be.
-const REASON: &str = "1 to 1024 bytes of text without control characters";
+const REASON: &str =
+    "1 to 1024 bytes of text, with a visible character and without control characters";
 
 /// One tool call, as it is written to `proc/new` or `proc/new.bg`.
 ///
@@ -49,9 +50,9 @@ pub struct ToolCall {
     #[serde(default)]
     pub events: EventFormat,
     /// Why this call of `shell` has to run outside of the sandbox: text of at
-    /// most [`limits::REASON_MAX`] bytes without control characters. The person
-    /// is asked, and nothing is started before they approve
-    /// ([`crate::Ask`]). Default: it runs inside.
+    /// most [`limits::REASON_MAX`] bytes with a visible character and without
+    /// control characters. The person is asked, and nothing is started before
+    /// they approve ([`crate::Ask`]). Default: it runs inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass: Option<String>,
     /// Whether the call waits for its turn: those that read run beside each
@@ -101,7 +102,7 @@ impl ToolCall {
             return invalid("grace_ms", "at most 60000".into());
         }
         if self.bypass.as_ref().is_some_and(|reason| {
-            reason.is_empty()
+            !reason.contains(is_visible)
                 || reason.len() > limits::REASON_MAX
                 || reason.contains(char::is_control)
         }) {
@@ -128,6 +129,12 @@ impl ToolCall {
         }
         Ok(())
     }
+}
+
+/// Whether a person sees it: letters that are fillers draw nothing.
+fn is_visible(c: char) -> bool {
+    let filler = matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
+    (c.is_alphanumeric() || c.is_ascii_graphic()) && !filler
 }
 
 /// Names that change what the dynamic linker loads (ld.so(8)). A call may set
@@ -221,6 +228,22 @@ mod tests {
         }
         for good in ["a", "call-1", "6f.2", &"x".repeat(64)] {
             assert!(CallId::new(good).is_ok(), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_can_be_seen() {
+        let mut call = ToolCall::new(CallId::new("a").unwrap(), "shell");
+        for (reason, valid) in [
+            ("", false),
+            ("  ", false),
+            ("\u{2800}\u{a0}\u{200b}\u{3164}", false),
+            ("a\nb", false),
+            (" a", true),
+            ("\u{fc}", true),
+        ] {
+            call.bypass = Some(reason.to_owned());
+            assert_eq!(call.validate().is_ok(), valid, "{reason:?}");
         }
     }
 

@@ -52,13 +52,17 @@ impl Scribe {
                 self.add(&mut to, arguments);
                 self.end_line(&mut to);
             }
-            Event::Ask { call, .. } => {
-                self.say(&mut to, &question(call).join("\n"));
+            Event::Ask {
+                call,
+                place,
+                digest,
+                ..
+            } => {
+                self.say(&mut to, &question(call, place).join("\n"));
                 let id = &call.id;
-                self.say(
-                    &mut to,
-                    &format!("write `approve {id}` or `deny {id}` to ctl"),
-                );
+                self.say(&mut to, &format!("approve {id} {digest}"));
+                self.say(&mut to, &format!("deny {id}"));
+                self.say(&mut to, "write one of these lines to ctl");
             }
             Event::Ruling { approved, by, .. } => self.say(&mut to, ruled(*approved, *by)),
             Event::Tool { id, chunk } => self.output(&mut to, id, chunk),

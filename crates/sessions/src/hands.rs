@@ -8,11 +8,12 @@ use futures_util::future::BoxFuture;
 use ollie_agent::{CallEnd, Chunk, Hands, HandsError, ModelCall, Outcome, ShellEnd, ToolDef};
 use ollie_client::CallEvent;
 use ollie_deploy::Kept;
-use ollie_protocol::{CallId, FailureKind, Stream, ToolCall, ToolResult, chain};
+use ollie_protocol::{CallId, FailureKind, Nonce, Stream, ToolCall, ToolResult, auth, chain};
 use serde_json::Value;
 
+use crate::Error;
 use crate::catalogue::{BYPASS, catalogue, is_shell};
-use crate::link::Link;
+use crate::link::{About, Link};
 use crate::outcome::call_end;
 use crate::session::Session;
 
@@ -28,6 +29,8 @@ pub(crate) struct SessionHands {
     /// Makes ids that toolsrv has not seen: those of a model start anew when
     /// its history is cleared.
     count: AtomicU64,
+    /// Part of each id, so that an answer to one of an earlier run names none.
+    run: String,
 }
 
 /// Why a call has no result.
@@ -39,19 +42,23 @@ enum Lost {
 }
 
 impl SessionHands {
-    pub(crate) fn new(session: &Arc<Session>, policy: PathBuf) -> Self {
-        Self {
+    /// # Errors
+    /// [`Error::Random`]
+    pub(crate) fn new(session: &Arc<Session>, policy: PathBuf) -> Result<Self, Error> {
+        let nonce = Nonce::random().map_err(|error| Error::Random(error.to_string()))?;
+        Ok(Self {
             link: session.link().clone(),
             session: Arc::downgrade(session),
             offers: AtomicBool::new(false),
             policy,
             count: AtomicU64::new(1),
-        }
+            run: auth::to_hex(&nonce.as_bytes()[..4]),
+        })
     }
 
-    async fn connected(&self) -> Result<Kept, HandsError> {
+    async fn connected(&self) -> Result<(Kept, Arc<About>), HandsError> {
         match self.link.get().await {
-            Ok((kept, _)) => Ok(kept),
+            Ok(connected) => Ok(connected),
             Err(error) => Err(HandsError {
                 message: error.to_string(),
             }),
@@ -64,9 +71,10 @@ impl SessionHands {
         let word: String = wanted
             .chars()
             .filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c))
-            .take(40)
+            .take(32)
             .collect();
-        CallId::new(format!("c{count}-{word}")).map_err(|error| error.to_string())
+        let run = &self.run;
+        CallId::new(format!("c{count}-{run}-{word}")).map_err(|error| error.to_string())
     }
 
     /// Makes a call; `asker` is the model's own name of one that may ask.
@@ -77,7 +85,7 @@ impl SessionHands {
         stdin: Option<Bytes>,
         output: &mut (dyn FnMut(Chunk) + Send),
     ) -> Result<ToolResult, Lost> {
-        let kept = self
+        let (kept, about) = self
             .connected()
             .await
             .map_err(|error| Lost::NotMade(error.message))?;
@@ -94,6 +102,7 @@ impl SessionHands {
             });
         }
         let mut asking = None;
+        let mut unjudged = None;
         loop {
             let event = tokio::select! {
                 event = running.next() => event,
@@ -112,15 +121,28 @@ impl SessionHands {
                     data: format!("{text}\n").into(),
                 }),
                 Ok(Some(CallEvent::Ask(ask))) => {
-                    asking = (self.session.upgrade())
-                        .map(|session| session.ask(asker, &call.tool, *ask, kept.clone()));
+                    if let Some(session) = self.session.upgrade() {
+                        let host = &about.host;
+                        let asked = session.ask((asker, &call.tool), *ask, host, &kept).await;
+                        match asked.map_err(|error| Lost::Unknown(chain(&error)))? {
+                            Ok(one) => asking = Some(one),
+                            Err(why) => unjudged = Some(why),
+                        }
+                    }
                 }
                 Ok(Some(CallEvent::Started { .. })) => {
                     if let Some(asking) = asking.take() {
                         asking.over(true);
                     }
                 }
-                Ok(Some(CallEvent::Result(result))) => {
+                Ok(Some(CallEvent::Result(mut result))) => {
+                    if let (Some(why), Some(failure)) = (&unjudged, &mut result.failure)
+                        && failure.kind == FailureKind::Denied
+                    {
+                        failure.message = format!(
+                            "not started: it asked to run outside of the sandbox, and is {why}"
+                        );
+                    }
                     let failure = result.failure.as_ref().map(|failure| failure.kind);
                     match asking.take() {
                         Some(asking) if result.sandbox.approved => asking.over(true),
@@ -140,7 +162,7 @@ impl SessionHands {
 impl Hands for SessionHands {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<ToolDef>, HandsError>> {
         Box::pin(async {
-            let kept = self.connected().await?;
+            let (kept, _) = self.connected().await?;
             // Read each time: a tool may have been loaded, or changed.
             let listing = async {
                 self.link.refresh(&kept).await?;

@@ -2,13 +2,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-use ollie_agent::{Event, RuledBy, State};
-use ollie_deploy::Kept;
-use ollie_protocol::{Ask, CallId, Ruling};
-use serde_json::json;
-
 use super::{Session, lock};
-use crate::Error;
+use crate::question::ROWS_MAX;
+use crate::{Error, question};
+use ollie_agent::{Event, Place, RuledBy, State};
+use ollie_deploy::Kept;
+use ollie_protocol::{Ask, CallId, HostFacts, Ruling};
+
+/// Digits of a digest that an approval names at least.
+const DIGITS_MIN: usize = 8;
 
 /// Questions that wait for the person, by the names of their calls in toolsrv.
 pub(super) type Asks = BTreeMap<CallId, Waiting>;
@@ -18,11 +20,28 @@ pub(super) struct Waiting {
     /// The call as the model named it.
     call: String,
     ask: Ask,
+    place: Place,
+    /// Seconds since 1970.
+    at: u64,
     until: Instant,
     /// Where the answer goes.
     kept: Kept,
     /// Whether one is on its way: toolsrv may act on it before it answers.
     answered: bool,
+}
+
+impl Waiting {
+    fn event(&self) -> Event {
+        let left = self.until.saturating_duration_since(Instant::now());
+        Event::Ask {
+            id: self.call.clone(),
+            at: self.at,
+            left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            digest: self.ask.call.digest(),
+            call: Box::new(self.ask.call.clone()),
+            place: self.place.clone(),
+        }
+    }
 }
 
 /// A question for as long as it waits.
@@ -55,42 +74,84 @@ impl Session {
         self.house.asks && !self.settings().yolo
     }
 
-    /// A call of the model's asks, on this toolsrv.
-    pub(crate) fn ask(self: &Arc<Self>, call: &str, tool: &str, ask: Ask, kept: Kept) -> Asking {
+    /// A call of the model's asks, on this toolsrv, whose host is `host`. What
+    /// is too long to be judged is denied at once, and why is returned.
+    ///
+    /// # Errors
+    /// That the answer did not reach toolsrv.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        (call, tool): (&str, &str),
+        ask: Ask,
+        host: &HostFacts,
+        kept: &Kept,
+    ) -> Result<Result<Asking, String>, ollie_client::Error> {
         let id = ask.call.id.clone();
-        let event = Event::Ask {
-            id: call.to_owned(),
-            at: now(),
-            left_ms: ask.left_ms,
-            digest: ask.call.digest(),
-            call: Box::new(ask.call.clone()),
+        let place = Place {
+            host: self.settings().remote,
+            user: host.user.clone(),
+            root: host.uid == 0,
         };
+        let rows = question(&ask.call, &place).len();
+        if rows > ROWS_MAX {
+            let ruling = Ruling {
+                id,
+                digest: ask.call.digest(),
+                approve: false,
+            };
+            kept.conn().rule(&ruling).await?;
+            let why = format!("too long to be judged: {rows} rows, and {ROWS_MAX} are the most");
+            self.tell(&Event::Info {
+                text: format!(
+                    "a command asks to run outside of the sandbox, and was denied: it is {why}"
+                ),
+            });
+            return Ok(Err(why));
+        }
         let waiting = Waiting {
             call: call.to_owned(),
+            place,
+            at: now(),
             until: Instant::now() + Duration::from_millis(ask.left_ms),
             ask,
-            kept,
+            kept: kept.clone(),
             answered: false,
         };
+        let event = waiting.event();
         // It can be answered as soon as it is told.
         lock(&self.asks).insert(id.clone(), waiting);
         self.tell(&event);
         self.tell_state(State::Asking(tool.to_owned()));
-        Asking {
+        Ok(Ok(Asking {
             session: Arc::downgrade(self),
             id,
-        }
+        }))
     }
 
-    /// The person's answer to one that waits.
-    pub(super) async fn answer(&self, id: &str, approve: bool) -> Result<(), Error> {
+    /// The person's answer to one that waits: approved are those whose digest
+    /// begins so, else it is denied.
+    pub(super) async fn answer(&self, id: &str, approved: Option<&str>) -> Result<(), Error> {
+        let approve = approved.is_some();
+        let means = |waiting: &Waiting| {
+            approved.is_none_or(|said| {
+                let digest = waiting.ask.call.digest();
+                said.len() >= DIGITS_MIN && digest.starts_with(&said.to_ascii_lowercase())
+            })
+        };
         let asked = lock(&self.asks)
             .iter_mut()
             .find(|(known, _)| known.as_str() == id)
             .map(|(id, waiting)| {
+                if !means(waiting) {
+                    return Err(Error::NotNow(format!(
+                        "write `approve {id} DIGEST`, with {DIGITS_MIN} or more digits of the \
+                         digest that asks shows for what you approve of"
+                    )));
+                }
                 waiting.answered = true;
-                (id.clone(), waiting.ask.call.digest(), waiting.kept.clone())
-            });
+                Ok((id.clone(), waiting.ask.call.digest(), waiting.kept.clone()))
+            })
+            .transpose()?;
         let Some((id, digest, kept)) = asked else {
             return Err(Error::NotNow(format!(
                 "no question {id:?} waits: read asks for those that do"
@@ -145,16 +206,7 @@ impl Session {
     /// The file `asks`.
     pub(crate) fn asks(&self) -> Vec<u8> {
         let asks = lock(&self.asks);
-        let records = asks.values().map(|waiting| {
-            let left = waiting.until.saturating_duration_since(Instant::now());
-            json!({
-                "id": waiting.call,
-                "left_ms": u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
-                "digest": waiting.ask.call.digest(),
-                "call": waiting.ask.call,
-            })
-        });
-        super::shown::lines(records)
+        super::shown::lines(asks.values().map(Waiting::event))
     }
 }
 

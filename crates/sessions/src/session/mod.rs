@@ -152,7 +152,7 @@ impl Session {
         let backend = told::blocking(|| (self.house.open_backend)(&name))?;
         let persona = self.persona()?;
         let config = self.config(&persona)?;
-        let hands = SessionHands::new(self, self.house.policy());
+        let hands = SessionHands::new(self, self.house.policy())?;
         let hands = Arc::new(hands);
         let hands = Arc::new(SkilledHands::new(hands, persona.into_skills()));
         let me = Arc::downgrade(self);

@@ -9,7 +9,7 @@ use crate::{Error, Settings};
 /// What the words of `ctl` are, for whoever writes another.
 const WORDS: &str = "stop, kill, resume, save, compact, clear, connect, reconnect, model M, \
                      backend B, agent A, rename NAME, trust SHA256, \
-                     approve ID, deny ID";
+                     approve ID DIGEST, deny ID";
 
 /// What is asked of a session. Each is checked before it is accepted.
 impl Session {
@@ -52,9 +52,11 @@ impl Session {
             ("trust", digest) if !digest.is_empty() => {
                 self.configure(Key::Trust, digest)?;
             }
-            ("approve" | "deny", id) if !id.is_empty() => {
-                self.answer(id, word == "approve").await?;
+            ("approve", rest) if !rest.is_empty() => {
+                let (id, digest) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.answer(id, Some(digest)).await?;
             }
+            ("deny", id) if !id.is_empty() => self.answer(id, None).await?,
             _ => {
                 return Err(Error::Setting(format!(
                     "{:?} is no command; there are {WORDS}",
