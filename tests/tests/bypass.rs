@@ -5,6 +5,11 @@
     reason = "helpers of tests are not known as tests to clippy"
 )]
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ollie_client::{Call, CallEvent, Error, ToolsrvConn};
@@ -12,7 +17,7 @@ use ollie_protocol::auth::OWNER;
 use ollie_protocol::{
     Ask, CallId, CallState, Enforced, FailureKind, Octets, Ruling, ToolCall, ToolResult,
 };
-use ollie_tests::{Toolsrv, shell_call};
+use ollie_tests::{Toolsrv, World, shell_call};
 
 /// Longer than anything here takes that is not a mistake.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -47,6 +52,38 @@ fn ruling(ask: &Ask, approve: bool) -> Ruling {
         digest: ask.digest.clone(),
         approve,
     }
+}
+
+/// A line that asks, for another directory than the session's.
+fn asking_in(id: &str, cwd: &str, code: &str) -> ToolCall {
+    let mut call = asking(id, code);
+    call.args.insert("cwd".to_owned(), cwd.into());
+    call
+}
+
+fn octets(path: &Path) -> Octets {
+    path.as_os_str().as_bytes().to_vec().into()
+}
+
+/// `build` in the project and a directory outside of it, with a file in each.
+fn two_directories(world: &World) -> [PathBuf; 2] {
+    [
+        world.project().join("build"),
+        world.outside().join("precious"),
+    ]
+    .map(|directory| {
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("file"), "").unwrap();
+        directory.canonicalize().unwrap()
+    })
+}
+
+#[track_caller]
+fn another_directory(result: &ToolResult) {
+    let failure = result.failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::WorkingDirectory, "{failure:?}");
+    assert!(failure.message.contains("another one"), "{failure:?}");
+    assert!(result.exit.is_none() && result.tree_ended, "{result:?}");
 }
 
 #[track_caller]
@@ -106,6 +143,8 @@ async fn what_is_shown_is_whole_and_has_names_of_variables_but_no_values() {
     let world = Toolsrv::world();
     let mut toolsrv = Toolsrv::start(&world);
     let conn = toolsrv.first().await;
+    let below = world.project().join("below");
+    std::fs::create_dir(&below).unwrap();
     let mut call = asking("c", "cat");
     call.args.insert("stdin".to_owned(), "read me".into());
     call.args.insert("cwd".to_owned(), "below".into());
@@ -114,8 +153,7 @@ async fn what_is_shown_is_whole_and_has_names_of_variables_but_no_values() {
     let ask = question(&mut running).await;
     assert_eq!(ask.call.reason, "the test wants it");
     assert_eq!(ask.call.argv, ["sh", "-c", "cat"].map(Octets::from));
-    let below = Octets::from(world.project().join("below").into_os_string());
-    assert_eq!(ask.call.cwd, below);
+    assert_eq!(ask.call.cwd, octets(&below));
     assert_eq!(ask.call.stdin.as_deref(), Some("read me"));
     assert_eq!(ask.call.set, ["TOKEN"]);
     for name in ["TOKEN", "PATH", "PWD"] {
@@ -290,6 +328,8 @@ async fn what_a_person_could_not_judge_is_not_asked() {
     let mut input = asking("input", "sh");
     input.stdin = true;
     let long = asking("long", &format!("true {}", "x".repeat(40_000)));
+    let mut pwd = asking("pwd", "true");
+    pwd.env.insert("PWD".to_owned(), "/".into());
     let mut read = asking("read", "");
     read.tool = "file_read".to_owned();
     read.args = serde_json::from_str(r#"{"path":"/etc/passwd"}"#).unwrap();
@@ -302,6 +342,7 @@ async fn what_a_person_could_not_judge_is_not_asked() {
     for (call, says) in [
         (input, "argument stdin"),
         (long, "32 KiB"),
+        (pwd, "PWD"),
         (read, "shell alone"),
         (start, "shell alone"),
         (reason("empty", ""), "bypass"),
@@ -375,4 +416,188 @@ async fn a_tool_cannot_answer_its_own_question() {
     let door = String::from_utf8_lossy(&door).into_owned();
     assert!(door.contains("own-tool"), "{door}");
     assert_eq!(state(&conn, "waits").await, CallState::Asking);
+}
+
+#[tokio::test]
+async fn the_directory_is_shown_by_its_own_name_and_that_one_is_entered() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let [build, precious] = two_directories(&world);
+    let link = world.project().join("link");
+    symlink(&build, &link).unwrap();
+    symlink(&precious, world.project().join("away")).unwrap();
+
+    // A link that is swapped while the person reads. The command is too long
+    // for one message to the companion.
+    let code = format!(
+        "rm -rf ./*; printf '%s ' \"$PWD\"; pwd -P #{}",
+        "x".repeat(20_000)
+    );
+    let mut running = conn.call(&asking_in("link", "link", &code)).unwrap();
+    let ask = question(&mut running).await;
+    assert_eq!(ask.call.cwd, octets(&build));
+    let swap = format!("ln -sfn '{}' link", precious.display());
+    assert!(
+        result(conn.call(&shell_call("swap", &swap)).unwrap())
+            .await
+            .ok
+    );
+    assert_eq!(link.canonicalize().unwrap(), precious);
+    conn.rule(&ruling(&ask, true)).await.unwrap();
+    let ran = result(running).await;
+    let build_shown = build.display();
+    assert_eq!(ran.content, format!("{build_shown} {build_shown}\n"));
+    assert!(precious.join("file").exists() && !build.join("file").exists());
+
+    // Up from where a link leads to is not back to where it lies.
+    let mut running = conn.call(&asking_in("up", "away/..", "pwd -P")).unwrap();
+    let ask = question(&mut running).await;
+    let up = precious.parent().unwrap();
+    assert_eq!(ask.call.cwd, octets(up));
+    assert!(ask.call.env.contains(&"PWD".into()));
+    conn.rule(&ruling(&ask, true)).await.unwrap();
+    assert_eq!(result(running).await.content, format!("{}\n", up.display()));
+}
+
+#[tokio::test]
+async fn a_directory_that_was_replaced_is_not_entered() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let [build, precious] = two_directories(&world);
+    let old = world.project().join("old");
+    let link = format!("mv build old && ln -s '{}' build", precious.display());
+    let back = || {
+        let _ = std::fs::remove_file(&build).or_else(|_| std::fs::remove_dir(&build));
+        std::fs::rename(&old, &build).unwrap();
+    };
+    // Through a link that leads to the same directory it is not the name that
+    // was shown either: what is beside it is not the same.
+    for (id, swap) in [
+        ("link", link.as_str()),
+        ("fresh", "mv build old && mkdir build"),
+        ("moved", "mv build old && ln -s old build"),
+    ] {
+        let mut running = conn.call(&asking_in(id, "build", "rm -rf ./*")).unwrap();
+        let ask = question(&mut running).await;
+        let by = shell_call(&format!("{id}-by"), swap);
+        assert!(result(conn.call(&by).unwrap()).await.ok);
+        conn.rule(&ruling(&ask, true)).await.unwrap();
+        another_directory(&result(running).await);
+        assert!(precious.join("file").exists() && old.join("file").exists());
+        back();
+    }
+
+    // After the answer, as long as it waits for its turn.
+    let mut holder = shell_call("holder", "while [ ! -e go ]; do sleep 0.02; done");
+    holder.queue = true;
+    let holder = conn.call(&holder).unwrap();
+    let id = CallId::new("holder").unwrap();
+    let runs = async || {
+        conn.status(&id)
+            .await
+            .is_ok_and(|it| it.state == CallState::Running)
+    };
+    while !runs().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut late = asking_in("late", "build", "rm -rf ./*");
+    late.queue = true;
+    let mut running = conn.call(&late).unwrap();
+    let ask = question(&mut running).await;
+    conn.rule(&ruling(&ask, true)).await.unwrap();
+    assert_eq!(state(&conn, "late").await, CallState::Queued);
+    std::fs::rename(&build, &old).unwrap();
+    symlink(&precious, &build).unwrap();
+    std::fs::write(world.project().join("go"), "").unwrap();
+    assert!(result(holder).await.ok);
+    another_directory(&result(running).await);
+    assert!(precious.join("file").exists() && old.join("file").exists());
+    back();
+
+    // Removed.
+    let mut running = conn.call(&asking_in("gone", "build", "true")).unwrap();
+    let ask = question(&mut running).await;
+    std::fs::remove_dir_all(&build).unwrap();
+    conn.rule(&ruling(&ask, true)).await.unwrap();
+    another_directory(&result(running).await);
+}
+
+/// At any moment, those between the answer and the start among them.
+#[tokio::test]
+async fn however_it_is_swapped_no_other_directory_than_the_one_shown_is_written_to() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let [build, precious] = two_directories(&world);
+    let old = world.project().join("old");
+    let stop = Arc::new(AtomicBool::new(false));
+    let swapping = {
+        let (build, precious, stop) = (build.clone(), precious.clone(), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::fs::rename(&build, &old).unwrap();
+                symlink(&precious, &build).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+                std::fs::remove_file(&build).unwrap();
+                std::fs::rename(&old, &build).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        })
+    };
+    let (mut ran, mut not) = (0, 0);
+    for number in 0..200 {
+        let call = asking_in(&format!("c{number}"), "build", "touch ./made");
+        let mut running = conn.call(&call).unwrap();
+        // There is a moment without any.
+        let Some(CallEvent::Ask(ask)) = running.next().await.unwrap() else {
+            continue;
+        };
+        let approve = ask.call.cwd == octets(&build);
+        conn.rule(&ruling(&ask, approve)).await.unwrap();
+        match result(running).await.ok {
+            true => ran += 1,
+            false if approve => not += 1,
+            false => {}
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    swapping.join().unwrap();
+    assert!(!precious.join("made").exists());
+    assert!(build.join("made").exists());
+    // Both were met.
+    assert!(ran > 0 && not > 0, "{ran} ran, {not} did not");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_directory_that_cannot_be_entered() {
+    let world = Toolsrv::world();
+    let mut toolsrv = Toolsrv::start(&world);
+    let conn = toolsrv.first().await;
+    let project = world.project();
+    std::fs::write(project.join("file"), "").unwrap();
+    symlink("loop", project.join("loop")).unwrap();
+    let locked = project.join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::set_permissions(&locked, PermissionsExt::from_mode(0o600)).unwrap();
+    // Root enters everything.
+    let closed = std::fs::metadata(locked.join(".")).is_err();
+    let made = world.outside().join("made");
+    let code = format!("touch '{}'", made.display());
+    for name in ["none", "file", "loop", "locked"] {
+        if name == "locked" && !closed {
+            continue;
+        }
+        let mut running = conn.call(&asking_in(name, name, &code)).unwrap();
+        let Some(CallEvent::Result(ended)) = running.next().await.unwrap() else {
+            panic!("{name}: the first event is no result");
+        };
+        let failure = ended.failure.unwrap();
+        assert_eq!(failure.kind, FailureKind::WorkingDirectory, "{failure:?}");
+        assert!(failure.message.contains(name), "{failure:?}");
+        assert!(ended.tree_ended && ended.exit.is_none());
+        assert!(conn.asked(&CallId::new(name).unwrap()).await.is_err());
+    }
+    assert!(!made.exists());
 }

@@ -15,8 +15,10 @@ use rustix::net::{
 /// The largest message; everything longer travels as a memfd beside it. It is
 /// well below the smallest buffer a socket may have (net.core.wmem_default).
 pub(crate) const MESSAGE_MAX: usize = 16 * 1024;
+/// Stands for a message that is in the memfd.
+pub(crate) const LONG: &[u8] = b"long";
 /// The most descriptors in one message.
-const FDS_MAX: usize = 4;
+const FDS_MAX: usize = 5;
 
 /// Both ends of a new channel, closed on exec.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {

@@ -12,6 +12,10 @@ pub struct Command {
     pub env: Vec<Octets>,
     /// Absolute working directory.
     pub cwd: Octets,
+    /// Whether it is entered by a descriptor, which goes with the command to
+    /// [`crate::Spawner::spawn`], and only as long as [`cwd`](Self::cwd) is
+    /// its name; else the start fails with ESTALE.
+    pub pinned: bool,
     /// Which of the policies given to the companion applies
     /// ([`crate::Spawner::add_policy`]).
     pub policy: u32,
@@ -53,6 +57,7 @@ mod tests {
             argv: vec![program.into()],
             env: env.iter().map(|&e| e.into()).collect(),
             cwd: "/".into(),
+            pinned: false,
             policy: 0,
             grace_ms: 0,
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ollie_sandbox::{Enforcement, Entered};
 
 use crate::supervisor::Step;
-use crate::sys::Become;
+use crate::sys::{Become, Files};
 use crate::{Command, channel, sys};
 
 /// What it leaves in the memory that it shares with its supervisor.
@@ -33,25 +33,29 @@ pub(crate) fn live(
     let entered = sys::leave_home()
         .map_err(|errno| (Step::Session, errno))
         .and_then(|()| enforcement.enter(gate).map_err(sandbox));
-    let Some((command, stdio)) = receive(control) else {
+    let Some((command, files)) = receive(control) else {
         return;
     };
     // Of a start that fails late nothing but the standard streams is open any
     // more: these must not be closed twice.
-    let stdio = ManuallyDrop::new(stdio);
+    let files = ManuallyDrop::new(files);
     left.grace = Some(Duration::from_millis(command.grace_ms));
-    let Err(failure) = entered.and_then(|entered| obey(policy, &command, &stdio, entered));
+    let Err(failure) = entered.and_then(|entered| obey(policy, &command, &files, entered));
     left.failure = Some(failure);
 }
 
 fn obey(
     policy: u32,
     command: &Command,
-    stdio: &[OwnedFd; 3],
+    files: &Files,
     entered: Entered<'_>,
 ) -> Result<std::convert::Infallible, (Step, i32)> {
     if command.policy != policy {
         return Err((Step::Sandbox, libc::EINVAL));
+    }
+    // A descriptor that got lost must not make a path of it.
+    if command.pinned && files.directory.is_none() {
+        return Err((Step::Cwd, libc::EBADF));
     }
     let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| (Step::Exec, libc::EINVAL));
     let what = Become {
@@ -72,18 +76,20 @@ fn obey(
             .collect::<Result<_, _>>()?,
         cwd: text(command.cwd.as_bytes())?,
     };
-    Err(sys::exec(&what, stdio, entered))
+    Err(sys::exec(&what, files, entered))
 }
 
-fn receive(control: &OwnedFd) -> Option<(Command, [OwnedFd; 3])> {
+fn receive(control: &OwnedFd) -> Option<(Command, Files)> {
     let message = channel::receive(control.as_fd()).ok()?;
     let mut fds = message.fds.into_iter();
     let stdio = [fds.next()?, fds.next()?, fds.next()?];
-    let json = match fds.next() {
-        Some(long) => channel::from_memfd(long).ok()?,
-        None => message.bytes,
+    let json = match message.bytes.as_slice() {
+        channel::LONG => channel::from_memfd(fds.next()?).ok()?,
+        _ => message.bytes,
     };
-    Some((serde_json::from_slice(&json).ok()?, stdio))
+    let directory = fds.next();
+    let files = Files { stdio, directory };
+    Some((serde_json::from_slice(&json).ok()?, files))
 }
 
 fn sandbox<T>((_, errno): (T, i32)) -> (Step, i32) {

@@ -73,11 +73,17 @@ impl Spawner {
 
     /// Starts a command. Whether it runs is the first [`Report`].
     ///
-    /// With `stdin` the standard input is a pipe, else `/dev/null`.
+    /// With `stdin` the standard input is a pipe, else `/dev/null`. `directory`
+    /// belongs to a [`Command::pinned`]; a descriptor of `O_PATH` will do.
     ///
     /// # Errors
     /// [`Error::CompanionGone`], or [`Error::System`] when descriptors run out.
-    pub async fn spawn(&self, command: &Command, stdin: bool) -> Result<Running, Error> {
+    pub async fn spawn(
+        &self,
+        command: &Command,
+        stdin: bool,
+        directory: Option<BorrowedFd<'_>>,
+    ) -> Result<Running, Error> {
         let cannot = |source| Error::System {
             action: "describe a command",
             source,
@@ -85,7 +91,7 @@ impl Spawner {
         let json = serde_json::to_vec(command).map_err(|error| cannot(error.into()))?;
         let (json, long) = if json.len() > channel::MESSAGE_MAX {
             let memfd = channel::to_memfd(&json).map_err(cannot)?;
-            (b"long".to_vec(), Some(memfd))
+            (channel::LONG.to_vec(), Some(memfd))
         } else {
             (json, None)
         };
@@ -107,6 +113,7 @@ impl Spawner {
             stderr_write.as_fd(),
         ];
         fds.extend(long.as_ref().map(OwnedFd::as_fd));
+        fds.extend(directory);
         let control = self.hand_over(command.policy, &json, &fds).await?;
         // The next start finds a supervisor that waits.
         if !self.ready().contains_key(&command.policy) {

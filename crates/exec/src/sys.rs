@@ -248,19 +248,36 @@ pub(crate) struct Become {
     pub(crate) cwd: CString,
 }
 
+/// The descriptors that come with it.
+pub(crate) struct Files {
+    pub(crate) stdio: [OwnedFd; 3],
+    /// The working directory, where it is to be none but this one.
+    pub(crate) directory: Option<OwnedFd>,
+}
+
 /// Becomes the command; returns only if a step failed.
-pub(crate) fn exec(what: &Become, stdio: &[OwnedFd; 3], entered: Entered<'_>) -> (Step, i32) {
+pub(crate) fn exec(what: &Become, files: &Files, entered: Entered<'_>) -> (Step, i32) {
     let (argv, env) = (pointers(&what.argv), pointers(&what.env));
     // SAFETY: plain system calls on values that outlive them.
     unsafe {
         // The descriptors are all above 2: the supervisor has those three.
-        for (target, fd) in (0..).zip(stdio) {
+        for (target, fd) in (0..).zip(&files.stdio) {
             if libc::dup2(fd.as_raw_fd(), target) < 0 {
                 return (Step::Stdio, errno());
             }
         }
-        if libc::chdir(what.cwd.as_ptr()) != 0 {
+        let cwd = match &files.directory {
+            Some(directory) => libc::fchdir(directory.as_raw_fd()),
+            None => libc::chdir(what.cwd.as_ptr()),
+        };
+        if cwd != 0 {
             return (Step::Cwd, errno());
+        }
+        // It may have been moved, or removed, and its name be another's.
+        if files.directory.is_some()
+            && !rustix::process::getcwd(Vec::new()).is_ok_and(|name| name == what.cwd)
+        {
+            return (Step::Cwd, libc::ESTALE);
         }
         for signal in IGNORED {
             libc::signal(signal, libc::SIG_DFL);

@@ -614,7 +614,13 @@ impl Call {
         let reason = std::io::Error::from_raw_os_error(errno);
         let not_found = rustix::io::Errno::NOENT.raw_os_error() == errno
             || rustix::io::Errno::NOTDIR.raw_os_error() == errno;
+        let stale = rustix::io::Errno::STALE.raw_os_error() == errno;
         let (kind, message) = match step {
+            Step::Cwd if self.plan.asked.is_some() && stale => (
+                FailureKind::WorkingDirectory,
+                "not started: the working directory is another one than the person was shown"
+                    .to_owned(),
+            ),
             Step::Cwd => (
                 FailureKind::WorkingDirectory,
                 format!("cannot enter {}: {reason}", self.plan.cwd.to_string_lossy()),

@@ -1,7 +1,8 @@
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use ninep_rs::Refusal;
-use ollie_exec::{Exceeded, Report};
+use ollie_exec::{Exceeded, Report, Step};
 use ollie_protocol::{Exit, Failure, FailureKind, Stream, ToolCall};
 use tokio::sync::Notify;
 
@@ -107,7 +108,7 @@ async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&N
         }
     };
     match work {
-        Work::Process(mut command) => {
+        Work::Process(mut command, directory) => {
             let policy = match call.is_let_out() {
                 true => session.outside().await,
                 false => Ok(command.policy),
@@ -115,10 +116,13 @@ async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&N
             let spawned = match policy {
                 Ok(policy) => {
                     command.policy = policy;
-                    session.spawner.spawn(&command, call.has_stdin()).await
+                    let (spawner, stdin) = (&session.spawner, call.has_stdin());
+                    let pinned = directory.as_ref().map(OwnedFd::as_fd);
+                    spawner.spawn(&command, stdin, pinned).await
                 }
                 Err(error) => Err(error),
             };
+            drop(directory);
             match spawned {
                 Ok(running) => call.attach(running),
                 Err(error) => {
@@ -132,6 +136,11 @@ async fn follow(session: &Arc<Session>, call: &Call, work: Work, gone: Option<&N
                 }
             }
             watch(call, gone, deadline).await;
+        }
+        Work::Nowhere(errno) => {
+            let mut ended = call.ended();
+            ended.failure = Some(call.failure(Step::Cwd, errno.raw_os_error()));
+            ended.tree_ended = true;
         }
         Work::Native(native) => {
             answer(session, call, native, gone, deadline).await;

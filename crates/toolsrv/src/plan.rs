@@ -1,6 +1,7 @@
 //! From a tool call to what is done.
 
 use std::ffi::OsString;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use bytes::Bytes;
 use ninep_rs::Refusal;
 use ollie_exec::Command;
 use ollie_protocol::{Asked, Enforced, Octets, Parallel, Run, ShellArgs, ToolCall, auth, limits};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -61,8 +64,10 @@ pub(crate) enum Input {
 
 /// What is done.
 pub(crate) enum Work {
-    /// A command is run.
-    Process(Box<Command>),
+    /// A command is run; the descriptor is that of a pinned directory.
+    Process(Box<Command>, Option<OwnedFd>),
+    /// Nothing, as a call that would have asked has no directory to run in.
+    Nowhere(Errno),
     /// toolsrv does it itself.
     Native(Native),
 }
@@ -131,7 +136,7 @@ impl Plan {
             .map_err(|error| Refusal::new(format!("the arguments are no JSON: {error}")))?;
         plan.input = Input::Given(input.into());
         let command = plan.command(confinement, env, call);
-        Ok((plan, Work::Process(command)))
+        Ok((plan, Work::Process(command, None)))
     }
 
     /// Understands a call of `shell` that toolsrv makes itself: it goes on in
@@ -184,15 +189,35 @@ impl Plan {
             }
             Some(text) => Input::Given(text.into()),
         };
-        let env = environment(session, confinement, &self.cwd, call);
         // Without a sandbox there is nothing to ask for.
-        if let Some(reason) = &call.bypass
-            && confinement.report.enforced != Enforced::None
-        {
+        let confined = confinement.report.enforced != Enforced::None;
+        let reason = call.bypass.as_ref().filter(|_| confined);
+        let directory = match reason.map(|_| self.pin()).transpose() {
+            Ok(directory) => directory,
+            Err(errno) => {
+                self.turn = None;
+                return Ok((self, Work::Nowhere(errno)));
+            }
+        };
+        let env = environment(session, confinement, &self.cwd, call);
+        if let Some(reason) = reason {
             self.asked = Some(self.ask(call, reason, &env)?);
         }
-        let command = self.command(confinement, env, call);
-        Ok((self, Work::Process(command)))
+        let mut command = self.command(confinement, env, call);
+        command.pinned = directory.is_some();
+        Ok((self, Work::Process(command, directory)))
+    }
+
+    /// Opens the working directory, so that none but the one that is shown is
+    /// entered, and calls it by its own name.
+    fn pin(&mut self) -> Result<OwnedFd, Errno> {
+        // To find `.` in it takes the right to enter it.
+        let within = Path::new(self.cwd.as_os_str()).join(".");
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(within, flags, Mode::empty())?;
+        let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        self.cwd = rustix::fs::readlink(link, Vec::new())?.into_bytes().into();
+        Ok(directory)
     }
 
     /// What a person has to see of it.
@@ -206,6 +231,11 @@ impl Plan {
                 ));
             }
         };
+        if call.env.contains_key("PWD") {
+            return Err(Refusal::new(
+                "bypass: PWD is the working directory, which the person sees: leave it out of env",
+            ));
+        }
         let name = |entry: &Octets| {
             let name = entry.as_bytes().split(|&byte| byte == b'=').next();
             Octets::from(name.unwrap_or_default().to_vec())
@@ -242,6 +272,7 @@ impl Plan {
             argv: self.argv.clone(),
             env,
             cwd: self.cwd.clone(),
+            pinned: false,
             policy: confinement.policy,
             grace_ms: u64::try_from(grace).unwrap_or(u64::MAX),
         })

@@ -177,10 +177,11 @@ async fn ask(session: &Session, command: &str) -> Result<Vec<u64>, String> {
         argv: vec![command.into(), "--version".into()],
         env: confinement.env.clone(),
         cwd: "/".into(),
+        pinned: false,
         policy: confinement.policy,
         grace_ms: 0,
     };
-    let running = session.spawner.spawn(&asked, false).await;
+    let running = session.spawner.spawn(&asked, false, None).await;
     let running = running.map_err(|error| error.to_string())?;
     let mut said = Vec::new();
     let mut buffer = [0; 512];
