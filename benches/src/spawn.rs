@@ -93,8 +93,9 @@ async fn one(spawner: &Spawner, policy: u32) -> Result<(), Box<dyn Error>> {
         cwd: "/".into(),
         policy,
         grace_ms: 0,
+        pinned: false,
     };
-    let mut running = spawner.spawn(&command, false).await?;
+    let mut running = spawner.spawn(&command, false, None).await?;
     loop {
         match running.control.report().await {
             Some(Report::Ended { .. }) => break,
